@@ -1,0 +1,181 @@
+"""The forest: a handful of NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import softmax
+
+from dpforest.errors import InvalidForest
+from dpforest.forest import kernels
+from dpforest.schema import Schema
+
+Output = Literal["counts", "probability", "logit", "target", "target_sum"]
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Decision trees over one schema.
+
+    All trees lie behind each other in flat arrays; the two children of a node are neighbours and come after it.
+    A row goes left where ``x[feature] <= threshold``.
+
+    Parameters
+    ----------
+    schema : Schema
+        What the columns and outputs mean.
+    output : {"counts", "probability", "logit", "target", "target_sum"}
+        What a leaf value is: noised class counts (as grown, before `dpforest.growers.leaves` turns them into
+        probabilities), class probabilities or target values that trees average, or class logits or target
+        values that trees add to ``base`` (boosting).
+    offsets : ndarray of int64, shape (n_trees + 1,)
+        Tree ``t`` owns nodes ``offsets[t]:offsets[t + 1]``; the first is its root.
+    feature : ndarray of int32, shape (n_nodes,)
+        Column that a node asks, -1 at a leaf.
+    threshold : ndarray of float64, shape (n_nodes,)
+        0 at a leaf.
+    left : ndarray of int32, shape (n_nodes,)
+        Index of the left child in the flat arrays, -1 at a leaf; the right child is ``left + 1``.
+    value : ndarray of float64, shape (n_nodes, n_outputs)
+        Output of each node; an inner node has the (weighted) outcome of its children.
+    weight : ndarray of float64, shape (n_nodes,)
+        Estimated records of each node, from noised counts; 0 where unknown.
+    base : ndarray of float64, shape (n_outputs,)
+        What a sum of trees starts from; zeros elsewhere.
+    owners : tuple of str, length n_trees
+        Which client a tree came from; empty strings where it is of all.
+    provenance : mapping
+        Plain data about how the forest was made (method, ledger summary).
+    """
+
+    schema: Schema
+    output: Output
+    offsets: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    left: np.ndarray
+    value: np.ndarray
+    weight: np.ndarray
+    base: np.ndarray
+    owners: tuple[str, ...]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of all trees."""
+        return len(self.feature)
+
+    @property
+    def is_leaf(self) -> np.ndarray:
+        """Mask of the leaves, shape (n_nodes,)."""
+        return self.left < 0
+
+    @cached_property
+    def depths(self) -> np.ndarray:
+        """Depth of every node, shape (n_nodes,)."""
+        return kernels.node_depths(self.offsets, self.left)
+
+    @cached_property
+    def _walk(self) -> tuple[np.ndarray, ...]:
+        leaf = self.is_leaf
+        itself = np.arange(self.n_nodes, dtype=np.int32)
+        tree_depths = np.maximum.reduceat(self.depths, self.offsets[:-1])
+        return (
+            self.offsets,
+            tree_depths,
+            np.where(leaf, 0, self.feature).astype(np.int32),
+            np.where(leaf, np.inf, self.threshold),
+            np.where(leaf, itself, self.left).astype(np.int32),
+        )
+
+    def apply(self, X: np.ndarray) -> np.ndarray:
+        """Leaf of each row in each tree, as flat node indices; shape (n_rows, n_trees)."""
+        return kernels.leaves_of(self._rows(X), *self._walk)
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Class probabilities, shape (n_rows, n_classes).
+
+        Raises
+        ------
+        InvalidForest
+            The forest is a regression, or its leaves still hold raw counts.
+        """
+        if self.output == "probability":
+            return kernels.sum_of_leaf_values(self._rows(X), *self._walk, self.value) / self.n_trees
+        if self.output == "logit":
+            return softmax(self.base + kernels.sum_of_leaf_values(self._rows(X), *self._walk, self.value), axis=1)
+        raise InvalidForest(f"a forest of {self.output!r} has no class probabilities")
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Class indices (int64) or target values (float64), shape (n_rows,)."""
+        if self.output == "target":
+            return kernels.sum_of_leaf_values(self._rows(X), *self._walk, self.value)[:, 0] / self.n_trees
+        if self.output == "target_sum":
+            total = self.base + kernels.sum_of_leaf_values(self._rows(X), *self._walk, self.value)
+            assert self.schema.target_range is not None
+            return np.clip(total[:, 0], *self.schema.target_range)
+        return np.argmax(self.predict_proba(X), axis=1)
+
+    def tree(self, index: int) -> Forest:
+        """One tree as a forest of its own."""
+        start, stop = int(self.offsets[index]), int(self.offsets[index + 1])
+        left = self.left[start:stop]
+        return replace(
+            self,
+            offsets=np.array([0, stop - start], dtype=np.int64),
+            feature=self.feature[start:stop],
+            threshold=self.threshold[start:stop],
+            left=np.where(left < 0, -1, left - start).astype(np.int32),
+            value=self.value[start:stop],
+            weight=self.weight[start:stop],
+            owners=(self.owners[index],),
+        )
+
+    def with_owner(self, owner: str) -> Forest:
+        """The same trees, all marked as coming from one client."""
+        return replace(self, owners=(owner,) * self.n_trees)
+
+    def _rows(self, X: np.ndarray) -> np.ndarray:
+        X = np.ascontiguousarray(X)
+        if X.ndim != 2 or X.shape[1] != self.schema.n_features:
+            raise InvalidForest(f"the forest asks {self.schema.n_features} features, the rows have shape {X.shape}")
+        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def concatenate(forests: Sequence[Forest]) -> Forest:
+    """Join forests over one schema and of one kind into one.
+
+    Raises
+    ------
+    InvalidForest
+        There is none, or they differ in what their leaves hold.
+    """
+    if not forests:
+        raise InvalidForest("no forest to join")
+    first = forests[0]
+    if any(f.output != first.output or f.schema.feature_names != first.schema.feature_names for f in forests):
+        raise InvalidForest("only forests over the same features and with the same kind of leaves can be joined")
+    starts = np.concatenate([[0], np.cumsum([f.n_nodes for f in forests])])
+    return replace(
+        first,
+        offsets=np.concatenate([[0], *(f.offsets[1:] + s for f, s in zip(forests, starts, strict=False))]).astype(
+            np.int64
+        ),
+        feature=np.concatenate([f.feature for f in forests]),
+        threshold=np.concatenate([f.threshold for f in forests]),
+        left=np.concatenate(
+            [np.where(f.left < 0, -1, f.left + s) for f, s in zip(forests, starts, strict=False)]
+        ).astype(np.int32),
+        value=np.concatenate([f.value for f in forests]),
+        weight=np.concatenate([f.weight for f in forests]),
+        owners=tuple(owner for f in forests for owner in f.owners),
+    )

@@ -1,0 +1,99 @@
+"""What a forest must satisfy before anyone walks down it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpforest.errors import InvalidForest
+from dpforest.forest.forest import Forest
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large a forest from an untrusted sender may be."""
+
+    trees: int = 100_000
+    nodes: int = 5_000_000
+    depth: int = 40
+
+
+def validate(forest: Forest, limits: Limits | None = None) -> Forest:
+    """Return the forest if it is sound.
+
+    Every node is reached from its root exactly once (no cycle, no orphan), every index is in range and every
+    number finite, so that prediction ends and stays inside its arrays.
+
+    Raises
+    ------
+    InvalidForest
+        Names the first rule that is broken.
+    """
+    limits = limits or Limits()
+    _check_sizes(forest, limits)
+    _check_structure(forest, limits)
+    _check_numbers(forest)
+    return forest
+
+
+def _check_sizes(forest: Forest, limits: Limits) -> None:
+    if not 1 <= forest.n_trees <= limits.trees:
+        raise InvalidForest(f"{forest.n_trees} trees; allowed are 1 to {limits.trees}")
+    if forest.n_nodes > limits.nodes:
+        raise InvalidForest(f"{forest.n_nodes} nodes; at most {limits.nodes} are allowed")
+    width = forest.schema.n_outputs
+    shapes = {
+        "feature": (forest.n_nodes,),
+        "threshold": (forest.n_nodes,),
+        "left": (forest.n_nodes,),
+        "value": (forest.n_nodes, width),
+        "weight": (forest.n_nodes,),
+        "base": (width,),
+    }
+    for name, shape in shapes.items():
+        if getattr(forest, name).shape != shape:
+            raise InvalidForest(f"{name} has shape {getattr(forest, name).shape}, expected {shape}")
+    if len(forest.owners) != forest.n_trees:
+        raise InvalidForest(f"{len(forest.owners)} owners for {forest.n_trees} trees")
+    offsets = forest.offsets
+    if offsets[0] != 0 or offsets[-1] != forest.n_nodes or (np.diff(offsets) < 1).any():
+        raise InvalidForest("offsets must rise from 0 to the number of nodes, at least one node a tree")
+
+
+def _check_structure(forest: Forest, limits: Limits) -> None:
+    leaf = forest.is_leaf
+    if not ((forest.feature >= 0) == ~leaf).all() or (forest.left[leaf] != -1).any():
+        raise InvalidForest("a node has either a feature and children, or neither (-1)")
+    if (forest.feature >= forest.schema.n_features).any():
+        raise InvalidForest(f"feature {forest.feature.max()} does not exist; the schema has {forest.schema.n_features}")
+    inner = np.flatnonzero(~leaf)
+    children = forest.left[inner].astype(np.int64)
+    tree_of = np.searchsorted(forest.offsets, np.arange(forest.n_nodes), side="right") - 1
+    if (children <= inner).any() or (children + 1 >= forest.offsets[tree_of[inner] + 1]).any():
+        raise InvalidForest("children must come after their parent, inside the same tree (no cycles)")
+    parents = np.zeros(forest.n_nodes, dtype=np.int64)
+    np.add.at(parents, children, 1)
+    np.add.at(parents, children + 1, 1)
+    parents[forest.offsets[:-1]] += 1
+    if (parents != 1).any():
+        raise InvalidForest(f"node {int(np.flatnonzero(parents != 1)[0])} must have exactly one parent")
+    if forest.depths.max() > limits.depth:
+        raise InvalidForest(f"depth {forest.depths.max()}; at most {limits.depth} is allowed")
+
+
+def _check_numbers(forest: Forest) -> None:
+    for name in ("threshold", "value", "weight", "base"):
+        if not np.isfinite(getattr(forest, name)).all():
+            raise InvalidForest(f"{name} holds NaN or infinity")
+    if (forest.weight < 0).any():
+        raise InvalidForest("weight must not be negative")
+    if forest.output == "probability":
+        leaf_values = forest.value[forest.is_leaf]
+        if (leaf_values < 0).any() or not np.allclose(leaf_values.sum(axis=1), 1.0, atol=1e-4):
+            raise InvalidForest("leaf probabilities must be non-negative and add up to 1")
+    if forest.output == "target" and forest.schema.target_range is not None:
+        low, high = forest.schema.target_range
+        slack = 1e-4 * (high - low)
+        if (forest.value < low - slack).any() or (forest.value > high + slack).any():
+            raise InvalidForest(f"leaf targets must lie in [{low:g}, {high:g}]")

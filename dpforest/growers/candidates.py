@@ -1,0 +1,155 @@
+"""Candidate thresholds: public numbers, never data values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpforest.errors import SchemaError
+from dpforest.growers import kernels
+from dpforest.noise import Noise
+from dpforest.schema import Schema
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Public bounds inside which candidate thresholds lie; arrays of shape (n_features,)."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, schema: Schema, overrides: dict[str, tuple[float, float]] | None = None) -> Bounds:
+        """Bounds of the schema, replaced for features whose name starts with a key of ``overrides``.
+
+        Raises
+        ------
+        SchemaError
+            A key matches no feature, or a range is empty.
+        """
+        low, high = schema.low, schema.high
+        for prefix, (a, b) in (overrides or {}).items():
+            matching = [i for i, name in enumerate(schema.feature_names) if name.startswith(prefix)]
+            if not matching:
+                raise SchemaError(f"candidate_bounds names {prefix!r}, with which no feature's name starts")
+            if not (np.isfinite([a, b]).all() and a < b):
+                raise SchemaError(f"candidate_bounds {prefix!r}: [{a}, {b}] must be finite with low < high")
+            low[matching], high[matching] = a, b
+        return cls(low, high)
+
+    def random_thresholds(self, nodes: int, thresholds: int, rng: np.random.Generator) -> np.ndarray:
+        """Uniform thresholds, sorted a feature; float32 numbers of shape (nodes, n_features, thresholds)."""
+        drawn = rng.uniform(self.low[:, None], self.high[:, None], (nodes, len(self.low), thresholds))
+        return np.sort(drawn, axis=2).astype(np.float32).astype(np.float64)
+
+
+class Candidates(Protocol):
+    """The candidate splits of one tree, and the tree's rows coded against them and sorted by node."""
+
+    n_thresholds: int
+    fixed: bool  # whether all nodes of all depths have the same candidates
+
+    def codes(self, starts: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
+        """Codes of the rows of the next depth (see `kernels`), shape (n_rows, n_features)."""
+
+    def useful(self, n_groups: int) -> np.ndarray:
+        """Mask of candidates that may cut something, shape (n_groups, n_features, n_thresholds)."""
+
+    def thresholds_of(self, group: np.ndarray, feature: np.ndarray, split: np.ndarray) -> np.ndarray:
+        """Thresholds that were chosen, a node."""
+
+    def route(self, starts: np.ndarray, feature: np.ndarray, split: np.ndarray) -> None:
+        """Sort the rows into the children of their nodes."""
+
+
+class GridCandidates:
+    """The public grid of the schema, the same in every node."""
+
+    fixed = True
+
+    def __init__(self, X: np.ndarray, schema: Schema, bins: int) -> None:
+        self._thresholds = np.stack(schema.grid(bins))
+        self.n_thresholds = bins - 1
+        # Grid values are float32 numbers, so comparing in the rows' own precision is exact.
+        self._codes = kernels.bin_rows(X, self._thresholds.astype(X.dtype))
+        self._spare = np.empty_like(self._codes)
+        self._box = _Box(schema.n_features, self.n_thresholds)
+
+    def codes(self, starts: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
+        return self._codes
+
+    def useful(self, n_groups: int) -> np.ndarray:
+        return self._box.useful(n_groups)
+
+    def thresholds_of(self, group: np.ndarray, feature: np.ndarray, split: np.ndarray) -> np.ndarray:
+        return self._thresholds[feature, split]
+
+    def route(self, starts: np.ndarray, feature: np.ndarray, split: np.ndarray) -> None:
+        kernels.route_rows(self._codes, self._codes, starts, feature, split, self._spare)
+        self._codes, self._spare = self._spare, self._codes
+        self._box.split(feature, split)
+
+
+class RandomCandidates:
+    """Thresholds drawn anew in every node (or group of nodes), uniformly inside public bounds."""
+
+    fixed = False
+
+    def __init__(self, X: np.ndarray, bounds: Bounds, thresholds: int, noise: Noise) -> None:
+        self.n_thresholds = thresholds
+        self._rows, self._spare = X.copy(), np.empty_like(X)
+        self._bounds = bounds
+        self._rng = noise.generator()
+
+    def codes(self, starts: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
+        self._drawn = self._bounds.random_thresholds(n_groups, self.n_thresholds, self._rng)
+        self._codes = kernels.bin_rows_by_node(self._rows, starts, group, self._drawn.astype(self._rows.dtype))
+        return self._codes
+
+    def useful(self, n_groups: int) -> np.ndarray:
+        return np.ones((n_groups, self._rows.shape[1], self.n_thresholds), dtype=bool)
+
+    def thresholds_of(self, group: np.ndarray, feature: np.ndarray, split: np.ndarray) -> np.ndarray:
+        return self._drawn[group, feature, split]
+
+    def route(self, starts: np.ndarray, feature: np.ndarray, split: np.ndarray) -> None:
+        kernels.route_rows(self._rows, self._codes, starts, feature, split, self._spare)
+        self._rows, self._spare = self._spare, self._rows
+
+
+class _Box:
+    """Which grid thresholds still cut something, a node: known from released splits alone.
+
+    ``lower[v, f] <= b < upper[v, f]`` are the thresholds of feature ``f`` inside the box of node ``v``.
+    """
+
+    def __init__(self, n_features: int, n_thresholds: int) -> None:
+        self._n_thresholds = n_thresholds
+        self.lower = np.zeros((1, n_features), dtype=np.int16)
+        self.upper = np.full((1, n_features), n_thresholds, dtype=np.int16)
+
+    def useful(self, n_groups: int) -> np.ndarray:
+        """Mask of candidates that cut the box of some node of a group; (n_groups, n_features, n_thresholds).
+
+        Groups are equal runs of neighbouring nodes.
+        """
+        n_features = self.lower.shape[1]
+        edges = np.zeros((n_groups, n_features, self._n_thresholds + 1), dtype=np.int32)
+        group = np.repeat(np.arange(n_groups), len(self.lower) // n_groups)[:, None]
+        column = np.arange(n_features)
+        open_box = self.lower < self.upper
+        # An interval adds 1 where it begins and takes it back where it ends; the running sum counts them.
+        np.add.at(edges, (group, column, self.lower), open_box)
+        np.subtract.at(edges, (group, column, self.upper), open_box)
+        return np.cumsum(edges, axis=2)[:, :, :-1] > 0
+
+    def split(self, feature: np.ndarray, threshold: np.ndarray) -> None:
+        """Replace every node's box by those of its two children."""
+        nodes = np.arange(len(feature))
+        lower = np.repeat(self.lower, 2, axis=0)
+        upper = np.repeat(self.upper, 2, axis=0)
+        upper[2 * nodes, feature] = np.minimum(upper[2 * nodes, feature], threshold)
+        lower[2 * nodes + 1, feature] = np.maximum(lower[2 * nodes + 1, feature], threshold + 1)
+        self.lower, self.upper = lower, upper

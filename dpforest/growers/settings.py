@@ -1,0 +1,155 @@
+"""Settings of the growers, and the fixed public rule that fills in what is left on ``auto``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from dpforest.errors import DPForestError
+
+Auto = Literal["auto"]
+MAX_DEPTH = 20
+MAX_BINS = 255
+
+
+@dataclass(frozen=True)
+class GrowerSettings:
+    """How a client grows its trees.
+
+    Parameters
+    ----------
+    accounting : {"tight", "published"}
+        ``tight``: what is asked at one depth costs its epsilon once, since the nodes of a depth hold disjoint
+        rows. ``published``: every node is charged as if all nodes held the same rows (Favero et al. 2024, theorem 1).
+    selection : {"permute_and_flip", "exponential", "noisy_counts"}
+        How a node chooses its split: one private draw among all candidates, or the smallest Gini of noised
+        left-child counts (Favero et al. 2024, algorithm 3).
+    candidates : {"grid", "random"}
+        Public thresholds of the schema's grid, or thresholds drawn at random inside public bounds in every node.
+    bins : int
+        Cells of the grid a feature (2 to 255).
+    thresholds : int
+        Random thresholds a feature and node (candidates="random").
+    gini : {"mean", "weighted"}
+        For noisy_counts: plain mean of the children's Ginis (the paper's text), or weighted by their counts (the
+        authors' code).
+    depth : int or "auto"
+        Fixed depth, 1 to 20.
+    shared_below : int, "auto" or None
+        Depth from which all nodes below one node share a split a level, which adds up their scores; None: never.
+    depth_growth : float or "auto"
+        Budget ratio of a depth to the one above it.
+    leaf_share : float
+        Share of the budget for the leaf counts.
+    trees : int or "auto"
+        Trees a client.
+    tree_rows : {"split_budget", "disjoint"}
+        Several trees see all rows and share the budget, or see disjoint rows and each have all of it.
+    smoothing : {"auto", "none", "laplace", "shrink"}
+        From noised leaf counts to probabilities: clip and normalise, add one record spread over the classes,
+        or soft-threshold and shrink towards the parent.
+    voting : {"soft", "hard"}
+        Leaves hold probabilities, or one whole vote for their largest class.
+    """
+
+    accounting: Literal["tight", "published"] = "tight"
+    selection: Literal["permute_and_flip", "exponential", "noisy_counts"] = "permute_and_flip"
+    candidates: Literal["grid", "random"] = "grid"
+    bins: int = 32
+    thresholds: int = 1
+    gini: Literal["mean", "weighted"] = "mean"
+    depth: int | Auto = "auto"
+    shared_below: int | Auto | None = "auto"
+    depth_growth: float | Auto = "auto"
+    leaf_share: float = 0.3
+    trees: int | Auto = "auto"
+    tree_rows: Literal["split_budget", "disjoint"] = "split_budget"
+    smoothing: Literal["auto", "none", "laplace", "shrink"] = "auto"
+    voting: Literal["soft", "hard"] = "soft"
+
+    def __post_init__(self) -> None:
+        choices = {
+            "accounting": ("tight", "published"),
+            "selection": ("permute_and_flip", "exponential", "noisy_counts"),
+            "candidates": ("grid", "random"),
+            "gini": ("mean", "weighted"),
+            "tree_rows": ("split_budget", "disjoint"),
+            "smoothing": ("auto", "none", "laplace", "shrink"),
+            "voting": ("soft", "hard"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise DPForestError(f"{name} {getattr(self, name)!r} must be one of {', '.join(allowed)}")
+        _check_whole("bins", self.bins, 2, MAX_BINS)
+        _check_whole("thresholds", self.thresholds, 1, MAX_BINS)
+        if self.depth != "auto":
+            _check_whole("depth", self.depth, 1, MAX_DEPTH)
+        if self.trees != "auto":
+            _check_whole("trees", self.trees, 1, 1000)
+        if self.shared_below not in ("auto", None):
+            _check_whole("shared_below", self.shared_below, 0, MAX_DEPTH)
+        if self.depth_growth != "auto" and not (
+            isinstance(self.depth_growth, int | float) and 0 < self.depth_growth <= 10
+        ):
+            raise DPForestError(f"depth_growth {self.depth_growth!r} must lie in (0, 10] or be 'auto'")
+        if not (isinstance(self.leaf_share, int | float) and 0 < self.leaf_share < 1):
+            raise DPForestError(f"leaf_share {self.leaf_share!r} must lie between 0 and 1")
+
+
+@dataclass(frozen=True)
+class ResolvedSettings(GrowerSettings):
+    """Settings with nothing left on ``auto``."""
+
+    depth: int = 1
+    shared_below: int | None = None
+    depth_growth: float = 1.0
+    trees: int = 1
+    smoothing: Literal["none", "laplace", "shrink"] = "laplace"
+
+
+def resolve(settings: GrowerSettings, epsilon: float, rows: int) -> ResolvedSettings:
+    """Fill in ``auto`` from public numbers: the budget and the order of magnitude of the rows.
+
+    The rule was fitted on validation rows of HuGaDB and checked on WISDM; it never sees the true row count.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total budget; ``inf`` without privacy.
+    rows : int
+        Public order of magnitude of one client's rows, or a noised count that was paid for.
+    """
+    signal = rows * min(epsilon, 1e6 / rows)
+    trees = settings.trees
+    if trees == "auto":
+        trees = 4 if signal >= 2e5 else 1
+    signal_per_tree = signal / trees
+    noisy_counts = settings.selection == "noisy_counts"
+    depth = settings.depth
+    if depth == "auto":
+        depth = 5 if noisy_counts else max(1, min(13, round(0.9 * math.log2(signal_per_tree) - 1.5)))
+    shared = settings.shared_below
+    if shared == "auto":
+        # Noised counts are asked node by node; sharing a split is a matter of adding up scores.
+        shared = None if noisy_counts else max(0, round(math.log2(max(signal_per_tree, 1) / 4e3) / 1.7))
+    growth = settings.depth_growth
+    if growth == "auto":
+        growth = 1.19 if signal < 2e5 else 1.0
+    smoothing = settings.smoothing
+    if smoothing == "auto":
+        smoothing = "shrink" if signal >= 1e4 else "laplace"
+    plain = {name: getattr(settings, name) for name in GrowerSettings.__dataclass_fields__}
+    resolved = plain | {
+        "depth": depth,
+        "shared_below": shared,
+        "depth_growth": growth,
+        "trees": trees,
+        "smoothing": smoothing,
+    }
+    return ResolvedSettings(**resolved)
+
+
+def _check_whole(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise DPForestError(f"{name} {value!r} must be a whole number from {low} to {high}")

@@ -1,0 +1,17 @@
+"""The privacy ledger: what was released, at what cost, and what it adds up to."""
+
+from dpforest.ledger.accounting import epsilon_of_gaussian, gaussian_mu
+from dpforest.ledger.entries import ALL_ROWS, Entry, rows_slice
+from dpforest.ledger.ledger import RECORD_UNIT, Budget, Guarantee, Ledger
+
+__all__ = [
+    "ALL_ROWS",
+    "RECORD_UNIT",
+    "Budget",
+    "Entry",
+    "Guarantee",
+    "Ledger",
+    "epsilon_of_gaussian",
+    "gaussian_mu",
+    "rows_slice",
+]

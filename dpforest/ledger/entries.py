@@ -1,0 +1,110 @@
+"""One line of the ledger."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpforest.errors import DPForestError
+
+ALL_ROWS = "all"
+
+
+def rows_slice(family: str, part: int | str) -> str:
+    """Name one of the disjoint parts of a client's rows.
+
+    Entries about different parts of one ``family`` compose in parallel, since a record lies in one
+    part only; entries about ``ALL_ROWS`` and about different families add up.
+    """
+    return f"{family}/{part}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One release, or one named fact that went out unprotected.
+
+    Parameters
+    ----------
+    what : str
+        What was released, in words.
+    mechanism : str
+        The mechanism that protected it.
+    epsilon : float
+        Cost of one such release under pure differential privacy; 0 where `mu` is given.
+    mu : float
+        Sensitivity over standard deviation of a Gaussian release (Dong, Roth, Su 2022); 0 if pure.
+    times : int
+        How many such releases, composed one after another.
+    rows : str
+        ``ALL_ROWS`` or a part named by `rows_slice`.
+    protected : bool
+        False if no mechanism stands between the data and what went out.
+    note : str
+        Why the cost is what it is.
+    """
+
+    what: str
+    mechanism: str
+    epsilon: float = 0.0
+    mu: float = 0.0
+    times: int = 1
+    rows: str = ALL_ROWS
+    protected: bool = True
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "mu"):
+            cost = getattr(self, name)
+            if math.isnan(cost) or cost < 0:
+                raise DPForestError(f"ledger entry {self.what!r}: {name} {cost} must be 0 or more")
+        if self.epsilon and self.mu:
+            raise DPForestError(f"ledger entry {self.what!r}: give epsilon (pure) or mu (Gaussian), not both")
+        if self.times < 1:
+            raise DPForestError(f"ledger entry {self.what!r}: times {self.times} must be at least 1")
+        if self.protected and not self.epsilon and not self.mu:
+            raise DPForestError(f"ledger entry {self.what!r}: a protected release costs epsilon or mu")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; infinite costs as the string ``"inf"``, since JSON has none."""
+        plain = {**self.__dict__}
+        for name in ("epsilon", "mu"):
+            if math.isinf(plain[name]):
+                plain[name] = "inf"
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Entry:
+        """Read `to_dict` back.
+
+        Raises
+        ------
+        DPForestError
+            A key is unknown or a value is of the wrong kind.
+        """
+        try:
+            return cls(
+                what=_text(plain["what"]),
+                mechanism=_text(plain["mechanism"]),
+                epsilon=_cost(plain["epsilon"]),
+                mu=_cost(plain["mu"]),
+                times=int(plain["times"]),
+                rows=_text(plain["rows"]),
+                protected=bool(plain["protected"]),
+                note=_text(plain["note"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DPForestError(f"not a ledger entry: {error!r}") from error
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > 2000:
+        raise TypeError(f"expected a short text, got {type(value).__name__}")
+    return value
+
+
+def _cost(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise TypeError(f"expected a cost, got {value!r}")
+    return float(value)

@@ -1,0 +1,166 @@
+"""The ledger of one data owner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpforest.errors import BudgetExceeded, DPForestError
+from dpforest.ledger.accounting import check_delta, total_epsilon
+from dpforest.ledger.entries import Entry
+
+RECORD_UNIT = "one record added to or removed from one client's data"
+# Shares of a budget are sums of floating-point numbers; a total this close to the budget is the budget.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be spent in all.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive; ``inf`` means that nothing is protected.
+    delta : float
+        0 for pure differential privacy, else below 1.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.epsilon, bool) or not isinstance(self.epsilon, int | float):
+            raise DPForestError(f"epsilon {self.epsilon!r} must be a positive number (or inf for no privacy)")
+        if math.isnan(self.epsilon) or self.epsilon <= 0:
+            raise DPForestError(f"epsilon {self.epsilon} must be positive (use inf for a run without privacy)")
+        if self.delta != 0:
+            check_delta(self.delta)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a ledger proves: an epsilon with its unit, neighbours and trust model, or that it proves nothing."""
+
+    epsilon: float
+    delta: float
+    unit: str
+    trust: str
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether any finite epsilon is guaranteed."""
+        return math.isfinite(self.epsilon) and not self.reasons
+
+    def __str__(self) -> str:
+        if self.reasons:
+            return f"guarantee: none ({'; '.join(self.reasons)})"
+        if math.isinf(self.epsilon):
+            return "guarantee: none (epsilon = inf, nothing is noised)"
+        delta = f", delta = {self.delta:g}" if self.delta else " (pure)"
+        return f"epsilon = {self.epsilon:.4g}{delta} for {self.unit}; {self.trust}"
+
+
+class Ledger:
+    """Collects what was released about one data owner and refuses what exceeds the budget.
+
+    Parameters
+    ----------
+    budget : Budget
+        The total over the whole run.
+    unit : str
+        The privacy unit and its neighbours.
+    trust : str
+        Who must be trusted for the guarantee to hold.
+    """
+
+    def __init__(
+        self, budget: Budget, unit: str = RECORD_UNIT, trust: str = "nobody but the data owner is trusted"
+    ) -> None:
+        self.budget = budget
+        self.unit = unit
+        self.trust = trust
+        self._entries: list[Entry] = []
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What has been released so far."""
+        return tuple(self._entries)
+
+    def require(self, planned: Iterable[Entry]) -> None:
+        """Refuse a plan that would exceed the budget, before any data is touched.
+
+        Raises
+        ------
+        BudgetExceeded
+            The entries so far and the planned ones cost more than the budget.
+        """
+        protected = [e for e in (*self._entries, *planned) if e.protected]
+        allowed = self.budget.epsilon * (1 + _ROUNDING)
+        # Plain addition is enough most of the time, and quick.
+        if all(e.epsilon for e in protected) and total_epsilon(protected, 0.0) <= allowed:
+            return
+        would = total_epsilon(protected, self.budget.delta)
+        if would > allowed:
+            raise BudgetExceeded(
+                f"the planned releases would bring epsilon to {would:.6g}, the budget is {self.budget.epsilon:g}: "
+                "raise the budget, or release less"
+            )
+
+    def charge(self, entry: Entry) -> None:
+        """Write one protected release; mechanisms call this before they release anything.
+
+        Raises
+        ------
+        BudgetExceeded
+            It would exceed the budget; nothing is written.
+        """
+        self.require([entry])
+        self._entries.append(entry)
+
+    def unprotected(self, what: str, why: str) -> None:
+        """Write down that something about the data went out without protection."""
+        self._entries.append(Entry(what, "none", protected=False, note=why))
+
+    def guarantee(self) -> Guarantee:
+        """What has been proven about everything released so far."""
+        reasons = tuple(dict.fromkeys(e.what for e in self._entries if not e.protected))
+        epsilon = total_epsilon([e for e in self._entries if e.protected], self.budget.delta)
+        return Guarantee(math.inf if reasons else epsilon, self.budget.delta, self.unit, self.trust, reasons)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        guarantee = self.guarantee()
+        return {
+            "budget": {"epsilon": _json_number(self.budget.epsilon), "delta": self.budget.delta},
+            "unit": self.unit,
+            "trust": self.trust,
+            "guarantee": str(guarantee),
+            "epsilon": _json_number(guarantee.epsilon),
+            "delta": guarantee.delta,
+            "entries": [entry.to_dict() for entry in self._entries],
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Ledger:
+        """Read `to_dict` back; totals are computed anew and never believed.
+
+        Raises
+        ------
+        DPForestError
+            The data is no ledger.
+        """
+        try:
+            budget = Budget(float(plain["budget"]["epsilon"]), float(plain["budget"]["delta"]))
+            ledger = cls(budget, str(plain["unit"]), str(plain["trust"]))
+            ledger._entries = [Entry.from_dict(entry) for entry in plain["entries"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DPForestError(f"not a ledger: {error}") from error
+        return ledger
+
+
+def _json_number(value: float) -> float | str:
+    return "inf" if math.isinf(value) else value

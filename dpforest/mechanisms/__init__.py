@@ -1,0 +1,6 @@
+"""Mechanisms: each draws its noise and writes its cost to the ledger; nothing else touches data."""
+
+from dpforest.mechanisms.counts import DiscreteLaplaceCounts
+from dpforest.mechanisms.selection import SELECTIONS, Selection
+
+__all__ = ["SELECTIONS", "DiscreteLaplaceCounts", "Selection"]

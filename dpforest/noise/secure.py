@@ -1,0 +1,56 @@
+"""Noise for deployment: OpenDP's exact integer samplers fed by the operating system's entropy."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from dpforest.noise.base import Noise, Shape
+
+
+class Secure(Noise):
+    """Cryptographically secure noise without a seed."""
+
+    def discrete_laplace(self, scale: float, shape: Shape) -> np.ndarray:
+        dp = _opendp()
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+        return _sample(dp.m.make_laplace(*space, scale=float(scale)), shape)
+
+    def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
+        dp = _opendp()
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+        return _sample(dp.m.make_gaussian(*space, scale=float(sigma)), shape)
+
+    def permute_and_flip(self, scores: np.ndarray, scale: float) -> np.ndarray:
+        # Report-noisy-max with exponential noise is permute-and-flip (Ding et al. 2021).
+        return self._noisy_max(scores, scale, _opendp().max_divergence())
+
+    def exponential_mechanism(self, scores: np.ndarray, scale: float) -> np.ndarray:
+        # OpenDP adds Gumbel noise under this measure, which is the exponential mechanism.
+        return self._noisy_max(scores, scale, _opendp().zero_concentrated_divergence())
+
+    def generator(self) -> np.random.Generator:
+        return np.random.default_rng()
+
+    @staticmethod
+    def _noisy_max(scores: np.ndarray, scale: float, measure: Any) -> np.ndarray:
+        dp = _opendp()
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64", monotonic=True)
+        draw = dp.m.make_noisy_max(*space, measure, scale=float(scale))
+        return np.array([draw(row) for row in scores.tolist()], dtype=np.int64)
+
+
+def _sample(measurement: Any, shape: Shape) -> np.ndarray:
+    size = int(np.prod(shape))
+    return np.array(measurement([0] * size), dtype=np.int64).reshape(shape)
+
+
+@cache
+def _opendp() -> Any:
+    # OpenDP takes seconds to import, so a simulation never does.
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp

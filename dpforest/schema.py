@@ -1,0 +1,339 @@
+"""The schema: everything that is public about a table before its data is seen.
+
+Growers and mechanisms take their limits from here and never from the data, so that names,
+units, bounds, classes and the order of magnitude of the row count release nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import yaml
+
+from dpforest.errors import SchemaError
+
+GridScale = Literal["linear", "signed_sqrt"]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One numeric column with public bounds.
+
+    Parameters
+    ----------
+    name : str
+        Column name.
+    low, high : float
+        Public bounds in the unit of the column, ``low < high``.
+    unit : str
+        Physical unit, for people (rules, reports).
+    scale : {"linear", "signed_sqrt"}
+        How the public threshold grid is spaced: evenly in ``x``, or evenly in
+        ``sign(x - centre) * sqrt(|x - centre|)``, which is denser near ``centre``.
+    centre : float
+        Where a ``signed_sqrt`` grid is densest.
+    """
+
+    name: str
+    low: float
+    high: float
+    unit: str = ""
+    scale: GridScale = "linear"
+    centre: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise SchemaError(f"feature {self.name!r}: bounds [{self.low}, {self.high}] must be finite with low < high")
+        if self.scale not in ("linear", "signed_sqrt"):
+            raise SchemaError(f"feature {self.name!r}: scale {self.scale!r} must be 'linear' or 'signed_sqrt'")
+        if not math.isfinite(self.centre):
+            raise SchemaError(f"feature {self.name!r}: centre {self.centre} must be finite")
+
+    def grid(self, bins: int) -> np.ndarray:
+        """Thresholds that cut ``[low, high]`` into ``bins`` public bins.
+
+        Returns
+        -------
+        ndarray of float64, shape (bins - 1,)
+            Increasing, in the unit of the column; each value is a float32 number, so that rows in
+            single and double precision fall on the same side of it.
+        """
+        low, high = self._stretch(self.low), self._stretch(self.high)
+        cuts = self._shrink(np.linspace(low, high, bins + 1)[1:-1])
+        return cuts.astype(np.float32).astype(np.float64)
+
+    def _stretch(self, x: float) -> float:
+        if self.scale == "linear":
+            return x
+        return math.copysign(math.sqrt(abs(x - self.centre)), x - self.centre)
+
+    def _shrink(self, t: np.ndarray) -> np.ndarray:
+        return t if self.scale == "linear" else np.sign(t) * t * t + self.centre
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The public description of a table.
+
+    Parameters
+    ----------
+    features : tuple of Feature
+        The numeric columns, in the order of the matrix.
+    target : str
+        Name of the target column.
+    classes : tuple of str
+        The public class list of a classification; empty for a regression.
+    target_range : (float, float) or None
+        Public bounds of a regression target; None for a classification.
+    target_unit : str
+        Unit of a regression target.
+    rows : int or None
+        Public order of magnitude of the rows of one client. Settings that depend on the amount
+        of data use it, never the true number.
+    categories : mapping of str to tuple of str
+        Categorical source columns and their public values. Each value is one 0/1 feature named
+        ``column=value``; see `from_dict`.
+    """
+
+    features: tuple[Feature, ...]
+    target: str = "target"
+    classes: tuple[str, ...] = ()
+    target_range: tuple[float, float] | None = None
+    target_unit: str = ""
+    rows: int | None = None
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [feature.name for feature in self.features]
+        if not names:
+            raise SchemaError("the schema has no features; name at least one")
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise SchemaError(f"the schema names {', '.join(repeated)} more than once")
+        if self.target in names:
+            raise SchemaError(f"the target {self.target!r} is also a feature")
+        if bool(self.classes) == (self.target_range is not None):
+            raise SchemaError("give either classes (classification) or target_range (regression)")
+        if self.classes and len(self.classes) < 2:
+            raise SchemaError(f"classes {list(self.classes)}: a classification needs at least two")
+        if len(set(self.classes)) != len(self.classes):
+            raise SchemaError(f"classes {list(self.classes)} must differ from each other")
+        if self.target_range is not None:
+            low, high = self.target_range
+            if not (math.isfinite(low) and math.isfinite(high) and low < high):
+                raise SchemaError(f"target_range [{low}, {high}] must be finite with low < high")
+        if self.rows is not None and self.rows < 1:
+            raise SchemaError(f"rows {self.rows}: the public order of magnitude must be at least 1")
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether the target is a class."""
+        return bool(self.classes)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the matrix."""
+        return len(self.features)
+
+    @property
+    def n_outputs(self) -> int:
+        """Width of a leaf value: the number of classes, or 1 for a regression."""
+        return len(self.classes) or 1
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Column names in matrix order."""
+        return [feature.name for feature in self.features]
+
+    @property
+    def low(self) -> np.ndarray:
+        """Lower bounds, shape (n_features,)."""
+        return np.array([feature.low for feature in self.features])
+
+    @property
+    def high(self) -> np.ndarray:
+        """Upper bounds, shape (n_features,)."""
+        return np.array([feature.high for feature in self.features])
+
+    def grid(self, bins: int) -> list[np.ndarray]:
+        """Public thresholds of each feature; see `Feature.grid`."""
+        return [feature.grid(bins) for feature in self.features]
+
+    def with_rows(self, rows: int | None) -> Schema:
+        """The same schema with another public order of magnitude of rows."""
+        return replace(self, rows=rows)
+
+    def check_matrix(self, X: Any, out_of_bounds: Literal["clip", "refuse"] = "clip") -> tuple[np.ndarray, int]:
+        """Hold a matrix against the schema.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Finite numbers.
+        out_of_bounds : {"clip", "refuse"}
+            What to do with a cell outside its feature's bounds.
+
+        Returns
+        -------
+        X : ndarray of float64, shape (n_rows, n_features)
+            A copy inside the bounds.
+        clipped : int
+            Number of cells that were clipped. It depends on the data: keep it local.
+
+        Raises
+        ------
+        SchemaError
+            Wrong shape, NaN or infinite cells, or cells out of bounds under ``"refuse"``.
+        """
+        X = np.asarray(X, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != self.n_features:
+            raise SchemaError(f"expected a matrix of {self.n_features} columns, got shape {X.shape}")
+        if not np.isfinite(X).all():
+            row, column = np.argwhere(~np.isfinite(X))[0]
+            raise SchemaError(
+                f"column {self.feature_names[column]!r} row {row} is {X[row, column]}: drop or fill such rows first"
+            )
+        inside = np.clip(X, self.low, self.high)
+        outside = inside != X
+        clipped = int(outside.sum())
+        if clipped and out_of_bounds == "refuse":
+            row, column = np.argwhere(outside)[0]
+            feature = self.features[column]
+            raise SchemaError(
+                f"column {feature.name!r} row {row} is {X[row, column]:g}, outside "
+                f"[{feature.low:g}, {feature.high:g}]: widen the bounds or set out_of_bounds=clip"
+            )
+        return inside, clipped
+
+    def encode_classes(self, y: Any) -> np.ndarray:
+        """Class names to indices into `classes`.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_rows,)
+
+        Raises
+        ------
+        SchemaError
+            A label is not in the class list.
+        """
+        lookup = {name: index for index, name in enumerate(self.classes)}
+        labels = [str(label) for label in np.asarray(y).tolist()]
+        if unknown := sorted({label for label in labels if label not in lookup}):
+            raise SchemaError(
+                f"target {self.target!r} holds {unknown[0]!r}, which is not among the classes "
+                f"{list(self.classes)}: add it to the schema or drop these rows"
+            )
+        return np.array([lookup[label] for label in labels], dtype=np.int64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, the form of a schema file; `from_dict` reads it back."""
+        plain: dict[str, Any] = {"target": self.target}
+        if self.classes:
+            plain["classes"] = list(self.classes)
+        if self.target_range is not None:
+            plain["target_range"] = list(self.target_range)
+            plain["target_unit"] = self.target_unit
+        if self.rows is not None:
+            plain["rows"] = self.rows
+        encoded = {f"{column}={value}" for column, values in self.categories.items() for value in values}
+        plain["features"] = [asdict(f) for f in self.features if f.name not in encoded]
+        plain["features"] += [{"name": c, "categories": list(v)} for c, v in self.categories.items()]
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Schema:
+        """Build a schema from plain data (a parsed YAML or JSON file).
+
+        Raises
+        ------
+        SchemaError
+            A key is unknown, missing or of the wrong kind.
+        """
+        allowed = {"features", "target", "classes", "target_range", "target_unit", "rows"}
+        _refuse_unknown(plain, allowed, "schema")
+        features: list[Feature] = []
+        categories: dict[str, tuple[str, ...]] = {}
+        for item in _sequence(plain.get("features"), "features"):
+            if not isinstance(item, Mapping) or "name" not in item:
+                raise SchemaError(f"feature {item!r}: expected a mapping with a name")
+            if "categories" in item:
+                _refuse_unknown(item, {"name", "categories"}, f"feature {item['name']!r}")
+                values = tuple(str(value) for value in _sequence(item["categories"], "categories"))
+                if len(values) < 2 or len(set(values)) != len(values):
+                    raise SchemaError(f"feature {item['name']!r}: categories must be two or more different values")
+                categories[str(item["name"])] = values
+                continue
+            _refuse_unknown(item, set(Feature.__dataclass_fields__), f"feature {item['name']!r}")
+            if "low" not in item or "high" not in item:
+                raise SchemaError(
+                    f"feature {item['name']!r}: give public bounds low and high (or categories); "
+                    "they must not come from the data"
+                )
+            features.append(
+                Feature(
+                    name=str(item["name"]),
+                    low=_number(item["low"], f"feature {item['name']!r}: low"),
+                    high=_number(item["high"], f"feature {item['name']!r}: high"),
+                    unit=str(item.get("unit", "")),
+                    scale=item.get("scale", "linear"),
+                    centre=_number(item.get("centre", 0.0), f"feature {item['name']!r}: centre"),
+                )
+            )
+        features += [Feature(f"{c}={value}", 0.0, 1.0) for c, values in categories.items() for value in values]
+        target_range = plain.get("target_range")
+        if target_range is not None:
+            low_high = [_number(v, "target_range") for v in _sequence(target_range, "target_range")]
+            if len(low_high) != 2:
+                raise SchemaError(f"target_range {target_range!r}: expected [low, high]")
+            target_range = (low_high[0], low_high[1])
+        rows = plain.get("rows")
+        return cls(
+            features=tuple(features),
+            target=str(plain.get("target", "target")),
+            classes=tuple(str(name) for name in _sequence(plain.get("classes", []), "classes")),
+            target_range=target_range,
+            target_unit=str(plain.get("target_unit", "")),
+            rows=None if rows is None else int(_number(rows, "rows")),
+            categories=categories,
+        )
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Schema:
+        """Read a schema file.
+
+        Raises
+        ------
+        SchemaError
+            The file is missing, is no YAML, or is no valid schema.
+        """
+        try:
+            plain = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise SchemaError(f"no schema file at {path}") from None
+        except yaml.YAMLError as error:
+            raise SchemaError(f"{path} is not valid YAML: {error}") from error
+        if not isinstance(plain, Mapping):
+            raise SchemaError(f"{path}: expected a mapping with features and a target")
+        return cls.from_dict(plain)
+
+
+def _refuse_unknown(plain: Mapping[str, Any], allowed: set[str], where: str) -> None:
+    if unknown := sorted(str(key) for key in plain if key not in allowed):
+        raise SchemaError(f"{where}: unknown key {unknown[0]!r}; allowed: {', '.join(sorted(allowed))}")
+
+
+def _sequence(value: Any, where: str) -> Sequence[Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise SchemaError(f"{where}: expected a list, got {value!r}")
+    return value
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SchemaError(f"{where}: expected a number, got {value!r}")
+    return float(value)

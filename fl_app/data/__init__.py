@@ -1,0 +1,21 @@
+"""Data sets, how their rows are divided among clients, and what is held out."""
+
+from fl_app.data.partition import Partition, client_rows, client_schema
+from fl_app.data.registry import build_source
+from fl_app.data.source import DataError, DataSource, Rows
+from fl_app.data.split import ClientData, Evaluation, client_data, held_out_subjects, split_rows
+
+__all__ = [
+    "ClientData",
+    "DataError",
+    "DataSource",
+    "Evaluation",
+    "Partition",
+    "Rows",
+    "build_source",
+    "client_data",
+    "client_rows",
+    "client_schema",
+    "held_out_subjects",
+    "split_rows",
+]

@@ -1,0 +1,136 @@
+"""Parsed rows on disk, memory-mapped on reading, and a small memory of recent ones in this process.
+
+An entry is a folder of ``.npy`` files under ``DPFOREST_CACHE`` (else ``$XDG_CACHE_HOME/dpforest``,
+else ``~/.cache/dpforest``). It is written under a temporary name and renamed, so that several
+processes may build the same entry: one wins, all read whole files. Entries hold private rows, so
+only the user may read them. Deleting the folder is always safe.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import numpy as np
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+"""Raise it whenever the meaning of stored rows changes."""
+
+Built = tuple[dict[str, np.ndarray], int]
+Item = TypeVar("Item")
+_warned: set[str] = set()
+
+
+class Recent(Generic[Item]):
+    """The results that were used last, by key; safe to share between threads."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: OrderedDict[str, Item] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str, build: Callable[[], Item]) -> Item:
+        """The item of ``key``, built when it is not there."""
+        with self._lock:
+            if key in self._items:
+                self._items.move_to_end(key)
+                return self._items[key]
+        item = build()
+        with self._lock:
+            self._items[key] = item
+            while len(self._items) > self._size:
+                self._items.popitem(last=False)
+        return item
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._items.clear()
+
+
+memory: Recent = Recent(64)
+"""Rows of subjects. They are memory-mapped unless the disk cache could not be written."""
+
+
+def root() -> Path:
+    """The cache folder that the environment asks for."""
+    if chosen := os.environ.get("DPFOREST_CACHE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path("~/.cache").expanduser()) / "dpforest"
+
+
+def load(dataset: str, key: str, build: Callable[[], Built]) -> Built:
+    """The arrays of an entry, and its number of clipped cells, built and stored when missing.
+
+    Parameters
+    ----------
+    dataset : str
+        Folder of the entry.
+    key : str
+        Digest of all that the arrays depend on.
+    build : callable
+        Makes the arrays and the count.
+
+    Returns
+    -------
+    arrays : dict of str to ndarray
+        Read-only and memory-mapped, or as built when the cache cannot be written.
+    clipped : int
+    """
+    entry = root() / dataset / f"{key}-{FORMAT}"
+    if (stored := _read(entry)) is not None:
+        return stored
+    built = build()
+    try:
+        _write(entry, built)
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home folder
+        if str(root()) not in _warned:
+            _warned.add(str(root()))
+            log.warning("rows are not cached: cannot write %s (%s); set DPFOREST_CACHE", root(), error)
+        return built
+    return _read(entry) or built
+
+
+def _read(entry: Path) -> Built | None:
+    try:
+        described = json.loads((entry / "entry.json").read_text(encoding="utf-8"))
+        arrays = {
+            # the base class: a memmap subclass would leak into every later computation
+            name: np.asarray(np.load(entry / f"{name}.npy", mmap_mode="r", allow_pickle=False)).view(np.ndarray)
+            for name in described["arrays"]
+        }
+        return arrays, int(described["clipped"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        log.warning("rebuilding a damaged cache entry (%s)", error)
+        shutil.rmtree(entry, ignore_errors=True)
+        return None
+
+
+def _write(entry: Path, built: Built) -> None:
+    arrays, clipped = built
+    entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=entry.parent))  # mode 0700
+    try:
+        for name, array in arrays.items():
+            np.save(temporary / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+        described = {"arrays": list(arrays), "clipped": clipped}
+        (temporary / "entry.json").write_text(json.dumps(described), encoding="utf-8")
+        os.rename(temporary, entry)
+    except OSError:
+        if not entry.is_dir():  # otherwise another process was first, and its files are as good
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

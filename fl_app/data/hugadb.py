@@ -1,0 +1,158 @@
+"""``hugadb``: gait recorded by six inertial sensors and two EMG sensors on the legs, at 60 Hz.
+
+Chereshnev R., Kertesz-Farkas A. (2018) HuGaDB: Human Gait Database for Activity Recognition from
+Wearable Inertial Sensor Networks. AIST 2017, LNCS 10716 (arXiv 1705.08506). Used are the
+continuous "various" recordings and the seven activities that all 18 subjects have.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from dpforest.schema import Feature
+from fl_app.data.signals import Recording, SignalSource
+from fl_app.data.source import DataError
+from fl_app.data.windows import Groups, WindowSettings
+
+TEXT = re.compile(r"HuGaDB_v\d_various_(\d\d)_(\d\d)\.txt")
+ARCHIVE = re.compile(r"HuGaDB_v\d_various_(\d\d)\.tar\.bz2")
+
+PLACES = [f"{side}{part}" for side in "rl" for part in "fst"]  # right/left foot, shin, thigh
+SENSORS = [f"{kind}_{place}" for place in PLACES for kind in ("acc", "gyro")]
+EMG = ["EMG_r", "EMG_l"]
+CODES = (1, 3, 4, 5, 6, 7, 8)
+HEADER_LINES = 3
+
+
+@dataclass(frozen=True)
+class HugadbSettings(WindowSettings):
+    """Settings of the data set; see `WindowSettings`. Raw samples by default, else windows of 1 s.
+
+    Parameters
+    ----------
+    path : str or None
+        Folder of the authors' ``HuGaDB_v1_various_SS_NN.txt`` files or of
+        ``HuGaDB_v1_various_SS.tar.bz2`` archives; None means ``$DPFOREST_DATA/hugadb``.
+    """
+
+    length: int = 60
+    path: str | None = None
+
+
+class HugadbSource(SignalSource):
+    """Walkers; subjects ``01`` to ``18``, or those whose files the folder holds."""
+
+    name = "hugadb"
+    Settings = HugadbSettings
+    settings: HugadbSettings
+    channels = (
+        *(Feature(f"{sensor}_{axis}", -32768, 32767, "raw", "signed_sqrt") for sensor in SENSORS for axis in "xyz"),
+        *(Feature(channel, 0, 255, "raw", "signed_sqrt", 127.5) for channel in EMG),
+    )
+    groups: ClassVar[Groups] = {sensor: (3 * i, 3 * i + 1, 3 * i + 2) for i, sensor in enumerate(SENSORS)}
+    target = "act"
+    classes = ("walking", "going_up", "going_down", "sitting", "sitting_down", "standing_up", "standing")
+    rate = 60
+    samples = 40_000
+
+    def subjects(self) -> tuple[str, ...]:
+        """The subjects whose files are there."""
+        return tuple(sorted(self._found))
+
+    def files(self, subject: str) -> tuple[Path, ...]:
+        """A subject's text files, or its archive."""
+        return self._found[subject]
+
+    def recordings(self, subject: str) -> Iterator[Recording]:
+        """The recordings, one a text file."""
+        for name, content in sorted(_texts(self.files(subject))):
+            match = TEXT.fullmatch(name)
+            if match and match[1] == subject:
+                yield _parse(name, int(match[2]), content)
+
+    @cached_property
+    def _found(self) -> dict[str, tuple[Path, ...]]:
+        folder = self._folder()
+        texts: dict[str, list[Path]] = {}
+        archives: dict[str, tuple[Path, ...]] = {}
+        for path in sorted(folder.iterdir()):
+            if match := TEXT.fullmatch(path.name):
+                texts.setdefault(match[1], []).append(path)
+            elif match := ARCHIVE.fullmatch(path.name):
+                archives[match[1]] = (path,)
+        if not texts and not archives:
+            raise DataError(
+                f"data set hugadb: {folder} holds neither HuGaDB_v1_various_SS_NN.txt files nor "
+                "HuGaDB_v1_various_SS.tar.bz2 archives"
+            )
+        return archives | {subject: tuple(paths) for subject, paths in texts.items()}
+
+    def _folder(self) -> Path:
+        if self.settings.path is not None:
+            folder, origin = Path(self.settings.path).expanduser(), "dataset.path"
+        elif base := os.environ.get("DPFOREST_DATA"):
+            folder, origin = Path(base).expanduser() / "hugadb", "DPFOREST_DATA"
+        else:
+            raise DataError(
+                "data set hugadb: no folder given; set dataset.path to the folder of the recordings, "
+                "or DPFOREST_DATA to the folder that holds hugadb/"
+            )
+        if not folder.is_dir():
+            raise DataError(
+                f"data set hugadb: {origin} leads to {folder.absolute()}, which is no folder; set dataset.path to "
+                "the folder of the recordings, or DPFOREST_DATA to the folder that holds hugadb/"
+            )
+        return folder
+
+
+def _texts(files: tuple[Path, ...]) -> Iterator[tuple[str, bytes]]:
+    for path in files:
+        if path.suffix == ".txt":
+            yield path.name, path.read_bytes()
+            continue
+        try:
+            with tarfile.open(path, "r|bz2") as archive:
+                for member in archive:
+                    content = archive.extractfile(member) if member.isfile() else None
+                    if content is not None:
+                        yield Path(member.name).name, content.read()
+        except (tarfile.TarError, OSError, EOFError) as error:
+            raise DataError(f"data set hugadb: {path.name} is no readable archive ({error}); copy it again") from error
+
+
+def _parse(name: str, number: int, content: bytes) -> Recording:
+    import pandas as pd  # only needed where no cache is
+
+    expected = [feature.name for feature in HugadbSource.channels] + [HugadbSource.target]
+    lines = content.split(b"\n", HEADER_LINES + 1)
+    header = lines[HEADER_LINES].decode("ascii", "replace").split() if len(lines) > HEADER_LINES else []
+    if header != expected:
+        missing = [column for column in expected if column not in header]
+        raise DataError(
+            f"data set hugadb: {name} has no column {missing[0]!r} in line {HEADER_LINES + 1}"
+            if missing
+            else f"data set hugadb: {name} has other columns, or another order, than HuGaDB v1"
+        )
+    try:
+        # int64: a few cells of the published files are far outside int16
+        table = pd.read_csv(
+            io.BytesIO(lines[HEADER_LINES + 1]), sep="\t", header=None, dtype=np.int64, usecols=range(len(expected))
+        ).to_numpy()
+    except pd.errors.EmptyDataError:
+        table = np.empty((0, len(expected)), dtype=np.int64)
+    except ValueError as error:
+        raise DataError(f"data set hugadb: {name} holds cells that are no whole numbers ({error})") from error
+    labels = np.full(len(table), -1, dtype=np.int64)
+    for index, code in enumerate(CODES):
+        labels[table[:, -1] == code] = index
+    return Recording(number, table[:, :-1], labels)

@@ -1,0 +1,37 @@
+"""Data sets by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from fl_app.data.hugadb import HugadbSource
+from fl_app.data.source import DataSource, check_choice
+from fl_app.data.table import TableSource
+from fl_app.data.watch import WatchSource
+
+SOURCES: dict[str, type[DataSource]] = {source.name: source for source in (WatchSource, HugadbSource, TableSource)}
+
+
+def build_source(name: str, settings: Mapping[str, Any]) -> DataSource:
+    """A data set by its name.
+
+    Parameters
+    ----------
+    name : str
+        A key of `SOURCES`.
+    settings : mapping
+        Values for fields of its ``Settings``; the others keep their defaults.
+
+    Raises
+    ------
+    DataError
+        The name, a setting or a value is not allowed.
+    """
+    check_choice("dataset.name", name, SOURCES)
+    source = SOURCES[name]
+    allowed = [field.name for field in dataclasses.fields(source.Settings)]
+    for key in settings:
+        check_choice(f"setting of data set {name}", key, allowed)
+    return source(source.Settings(**settings))

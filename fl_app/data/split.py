@@ -1,0 +1,217 @@
+"""Which rows train and which judge: random rows, whole recordings, or whole subjects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fl_app.data.cache import Recent
+from fl_app.data.partition import Partition, check_client, client_rows, group_subjects
+from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer
+
+VALIDATION_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Which rows are held out.
+
+    Parameters
+    ----------
+    split : {"row", "recording", "subject"}
+        ``row``: random rows of each client, stratified by class. It flatters every model where
+        neighbouring rows look alike. ``recording``: whole recordings of each client.
+        ``subject``: all rows of some subjects, who take no part in training.
+    part : {"test", "validation"}
+        ``validation`` holds out a fifth of the training rows (or as many more subjects) in the
+        same way and leaves the test rows out of everything, so that settings can be tuned.
+    test_share : float
+        Share of rows or recordings to hold out, between 0 and 1.
+    seed : int
+        Of the choice of rows or recordings.
+    fold : int
+        Which subjects are held out: block ``fold`` of a fixed random order.
+    held_out : int or None
+        Subjects a fold; None means a sixth of them.
+
+    Raises
+    ------
+    DataError
+        A value is not allowed.
+    """
+
+    split: Literal["row", "recording", "subject"] = "row"
+    part: Literal["test", "validation"] = "test"
+    test_share: float = 0.2
+    seed: int = 42
+    fold: int = 0
+    held_out: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("evaluation.split", self.split, ["row", "recording", "subject"])
+        check_choice("evaluation.part", self.part, ["test", "validation"])
+        number = isinstance(self.test_share, int | float) and not isinstance(self.test_share, bool)
+        if not (number and 0 < self.test_share < 1):
+            raise DataError(f"evaluation.test_share {self.test_share!r} must be between 0 and 1")
+        check_integer("evaluation.seed", self.seed, 0)
+        check_integer("evaluation.fold", self.fold, 0)
+        if self.held_out is not None:
+            check_integer("evaluation.held_out", self.held_out, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class ClientData:
+    """The rows that a client trains on and those it judges a model by; either may be empty."""
+
+    train: Rows
+    test: Rows
+
+
+def subject_roles(subjects: Sequence[str], evaluation: Evaluation) -> dict[str, str]:
+    """What each subject is for under ``split=subject``: ``train``, ``test`` or ``unused``.
+
+    The fixed order is ``np.random.default_rng(0).permutation``; the subjects of a validation are
+    the block after the test block, and the test subjects are then unused.
+
+    Raises
+    ------
+    DataError
+        There are too few subjects for the fold.
+    """
+    n = len(subjects)
+    size = evaluation.held_out or max(1, round(n / 6))
+    blocks = 1 if evaluation.part == "test" else 2
+    if size * blocks >= n:
+        raise DataError(
+            f"evaluation.held_out {size} leaves no subject of {n} to train on ({blocks} such blocks are held out): "
+            f"use at most {(n - 1) // blocks}"
+        )
+    if (evaluation.fold + 1) * size > n:
+        raise DataError(
+            f"evaluation.fold {evaluation.fold} does not exist: {n} subjects make folds 0 to {n // size - 1}"
+        )
+    order = np.roll(np.random.default_rng(0).permutation(n), -evaluation.fold * size)
+    roles = dict.fromkeys(subjects, "train")
+    for position in order[:size]:
+        roles[subjects[position]] = "test" if evaluation.part == "test" else "unused"
+    if evaluation.part == "validation":
+        for position in order[size : 2 * size]:
+            roles[subjects[position]] = "test"
+    return roles
+
+
+def held_out_subjects(subjects: Sequence[str], evaluation: Evaluation) -> tuple[str, ...]:
+    """The subjects that judge a model under ``split=subject``; see `subject_roles`."""
+    return tuple(subject for subject, role in subject_roles(subjects, evaluation).items() if role == "test")
+
+
+def split_rows(rows: Rows, evaluation: Evaluation, is_classification: bool, client: int = 0) -> tuple[Rows, Rows]:
+    """Divide a client's rows for ``split=row`` or ``split=recording``.
+
+    Parameters
+    ----------
+    rows : Rows
+    evaluation : Evaluation
+    is_classification : bool
+        Stratify by class: of the row, or the most frequent one of the recording.
+    client : int
+        Clients draw independently, or all would hold out the same classes of few recordings.
+
+    Returns
+    -------
+    train, test : Rows
+        Under ``part=validation`` both are of the training rows. A class with one row (or
+        recording) stays in training, and so does a client's only row (or recording).
+    """
+    train = rows
+    test = rows.take([])
+    shares = [evaluation.test_share] + ([VALIDATION_SHARE] if evaluation.part == "validation" else [])
+    for stage, share in enumerate(shares):
+        rng = np.random.default_rng([evaluation.seed, client, stage])
+        held_out = _held_out(train, evaluation.split, share, is_classification, rng)
+        train, test = train.take(~held_out), train.take(held_out)
+    return train, test
+
+
+def _held_out(rows: Rows, split: str, share: float, is_classification: bool, rng: np.random.Generator) -> np.ndarray:
+    labels = rows.y if is_classification else np.zeros(len(rows), dtype=np.int64)
+    if split == "row":
+        return _stratified(labels, share, rng)
+    recordings, recording = np.unique(rows.recording, return_inverse=True)
+    counts = np.zeros((len(recordings), int(labels.max(initial=0)) + 1), dtype=np.int64)
+    np.add.at(counts, (recording, labels), 1)
+    return _stratified(counts.argmax(axis=1), share, rng)[recording]
+
+
+def _stratified(strata: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """A random mask of about ``share`` of the items, each stratum in proportion and never whole."""
+    _, stratum, sizes = np.unique(strata, return_inverse=True, return_counts=True)
+    exact = sizes * share
+    taken = np.minimum(np.floor(exact).astype(int), sizes - 1)
+    room = sizes - 1 - taken
+    missing = min(round(len(strata) * share) - int(taken.sum()), int((room > 0).sum()))
+    # what rounding down left goes to the largest remainders, ties at random
+    priority = np.lexsort((rng.random(len(sizes)), -np.round(exact - taken, 9), room == 0))
+    taken[priority[: max(0, missing)]] += 1
+    order = np.lexsort((rng.random(len(strata)), stratum))
+    rank = np.empty(len(strata), dtype=np.int64)
+    rank[order] = np.arange(len(strata)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return rank < taken[stratum]
+
+
+def client_data(
+    source: DataSource, partition: Partition, evaluation: Evaluation, client: int, clients: int
+) -> ClientData:
+    """The training and test rows of one client; recent ones are remembered in this process.
+
+    Parameters
+    ----------
+    source, partition, evaluation
+        The data set, who holds what, and what is held out.
+    client : int
+        From 0; Flower's ``partition-id``.
+    clients : int
+        How many there are; Flower's ``num-partitions``.
+
+    Raises
+    ------
+    DataError
+        The combination makes no sense, or the numbers do not fit it.
+    """
+    _check_combination(source, partition, evaluation)
+    check_client(source, partition, client, clients)
+    subjects = source.subjects()
+    by_subject = evaluation.split == "subject"
+    roles = subject_roles(subjects, evaluation) if by_subject else dict.fromkeys(subjects, "train")
+    whose = group_subjects(subjects, clients, roles)[client] if partition.kind == "subject" else subjects
+
+    def build() -> ClientData:
+        if not by_subject:
+            rows = client_rows(source, partition, client, clients)
+            return ClientData(*split_rows(rows, evaluation, source.schema().is_classification, client))
+        rows = Rows.concat([source.load(subject) for subject in whose])
+        none = rows.take([])
+        role = roles[whose[0]]
+        return ClientData(rows if role == "train" else none, rows if role == "test" else none)
+
+    return _recent.get(repr((source.fingerprint(whose), partition, evaluation, client, clients)), build)
+
+
+_recent: Recent[ClientData] = Recent(48)
+
+
+def _check_combination(source: DataSource, partition: Partition, evaluation: Evaluation) -> None:
+    if evaluation.split == "row":
+        return
+    if partition.kind != "subject":
+        raise DataError(
+            f"partition={partition.kind} spreads each {evaluation.split} over clients, so evaluation.split="
+            f"{evaluation.split} would hold out what others train on: use partition=subject or evaluation=row"
+        )
+    if evaluation.split == "recording" and not source.has_recordings:
+        raise DataError(
+            "evaluation.split=recording needs recordings: set dataset.recording_column, or use row or subject"
+        )

@@ -1,0 +1,277 @@
+"""``table``: a user's own CSV or Parquet, described by a schema file.
+
+Either one file with a column that names the client of each row, or a folder with one file a
+client, where the file's stem is the client's name.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from dpforest.errors import SchemaError
+from dpforest.schema import Schema
+from fl_app.data.cache import Recent
+from fl_app.data.source import DataError, DataSource, Rows, check_choice
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUFFIXES = (".csv", ".parquet")
+SEPARATORS = ",;\t|"
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """Where the table is.
+
+    Parameters
+    ----------
+    path : str or None
+        A ``.csv`` or ``.parquet`` file, or a folder of them with one file a client.
+    schema : str or None
+        The schema file (YAML); see `dpforest.schema.Schema.from_dict`.
+    client_column : str or None
+        Names each row's client; needed for one file, not used for a folder.
+    recording_column : str or None
+        Names each row's recording; without it a client's rows are one recording.
+    out_of_bounds : {"clip", "refuse"}
+        What to do with a cell outside its column's public bounds.
+
+    Raises
+    ------
+    DataError
+        A value is missing or not allowed.
+    """
+
+    path: str | None = None
+    schema: str | None = None
+    client_column: str | None = None
+    recording_column: str | None = None
+    out_of_bounds: Literal["clip", "refuse"] = "clip"
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise DataError("dataset.path is missing: give a CSV or Parquet file, or a folder with one file a client")
+        if not self.schema:
+            raise DataError("dataset.schema is missing: give the YAML file that names columns, bounds and classes")
+        check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
+
+
+class TableSource(DataSource):
+    """A user's table; the subjects are its clients."""
+
+    name = "table"
+    Settings = TableSettings
+    settings: TableSettings
+
+    def schema(self) -> Schema:
+        """The schema file's content."""
+        return self._schema
+
+    @property
+    def record(self) -> str:
+        """One row of the table."""
+        return "one row"
+
+    @property
+    def has_recordings(self) -> bool:
+        """Whether a column names recordings."""
+        return self.settings.recording_column is not None
+
+    def subjects(self) -> tuple[str, ...]:
+        """File stems, or the values of the client column, numbers in numeric order."""
+        return self._subjects
+
+    def files(self, subject: str) -> tuple[Path, ...]:
+        """The client's file, or the one file of all."""
+        return (self._by_client[subject] if self._path.is_dir() else self._path,)
+
+    def read(self, subject: str) -> tuple[Rows, int]:
+        """A client's rows, with one 0/1 column for each category."""
+        frame = self._frame(self.files(subject)[0])
+        if not self._path.is_dir():
+            frame = frame[frame[self.settings.client_column] == subject]
+        columns = {name: _numbers(frame[name]) for name in self._numeric}
+        for name, values in self._schema.categories.items():
+            columns |= self._one_hot(frame[name], values)
+        X = np.column_stack([columns[feature.name] for feature in self._schema.features])
+        X, clipped = self._schema.check_matrix(X, self.settings.out_of_bounds)
+        if self._schema.is_classification:
+            y = self._schema.encode_classes(frame[self._schema.target].to_numpy())
+        else:
+            y, outside = self._bounded_target(_numbers(frame[self._schema.target]))
+            clipped += outside
+        if self.settings.recording_column is None:
+            recording = np.zeros(len(frame), dtype=np.int64)
+        else:
+            named = frame[self.settings.recording_column].to_numpy().astype(str)
+            recording = np.unique(named, return_inverse=True)[1].astype(np.int64)
+        return Rows(np.ascontiguousarray(X), y, recording), clipped
+
+    @cached_property
+    def _schema(self) -> Schema:
+        return Schema.from_yaml(Path(str(self.settings.schema)).expanduser())
+
+    @cached_property
+    def _subjects(self) -> tuple[str, ...]:
+        if self._path.is_dir():
+            return tuple(sorted(self._by_client, key=_natural))
+        return tuple(sorted(set(self._frame(self._path)[self.settings.client_column].tolist()), key=_natural))
+
+    @cached_property
+    def _path(self) -> Path:
+        path = Path(str(self.settings.path)).expanduser()
+        if not path.exists():
+            raise DataError(f"dataset.path {str(path.absolute())!r} does not exist: give a file or a folder")
+        if path.is_file():
+            if path.suffix.lower() not in SUFFIXES:
+                raise DataError(f"dataset.path {path.name!r} must end in one of {', '.join(SUFFIXES)}")
+            if self.settings.client_column is None:
+                raise DataError(
+                    f"dataset.client_column is missing: name the column of {path.name} that says whose row it is, "
+                    "or give a folder with one file a client"
+                )
+        return path
+
+    @property
+    def _numeric(self) -> list[str]:
+        encoded = {f"{column}={value}" for column, values in self._schema.categories.items() for value in values}
+        return [name for name in self._schema.feature_names if name not in encoded]
+
+    @cached_property
+    def _by_client(self) -> dict[str, Path]:
+        files: dict[str, Path] = {}
+        for path in sorted(self._path.iterdir()):
+            if path.suffix.lower() in SUFFIXES and not path.name.startswith("."):
+                if path.stem in files:
+                    raise DataError(f"{path.name} and {files[path.stem].name} name the same client: keep one")
+                files[path.stem] = path
+        if not files:
+            raise DataError(f"dataset.path {str(self._path.absolute())!r} holds no {' or '.join(SUFFIXES)} file")
+        return files
+
+    def _frame(self, path: Path) -> pd.DataFrame:
+        """The needed columns of a file; classes, categories, clients and recordings as text."""
+        schema, settings = self._schema, self.settings
+        text = [*schema.categories, *([schema.target] if schema.is_classification else [])]
+        text += [settings.recording_column] if settings.recording_column else []
+        text += [settings.client_column] if settings.client_column and self._path.is_file() else []
+        text = list(dict.fromkeys(text))
+        numeric = self._numeric + ([] if schema.is_classification else [schema.target])
+        numeric = [name for name in numeric if name not in text]
+        state = path.stat()
+        key = repr((str(path.resolve()), state.st_size, state.st_mtime_ns, numeric, text))
+        frame = _frames.get(key, lambda: _read_frame(path, numeric, text))
+        if self._path.is_file() and frame.empty:
+            raise DataError(f"{path.name} has no rows, only a header")
+        return frame
+
+    def _one_hot(self, column: pd.Series, values: tuple[str, ...]) -> dict[str, np.ndarray]:
+        cells = column.to_numpy().astype(str)
+        unknown = ~np.isin(cells, values)
+        if unknown.any():
+            row = int(unknown.argmax())
+            raise SchemaError(
+                f"column {column.name!r} row {column.index[row]} is {cells[row]!r}, which is not among its categories "
+                f"{list(values)}: add it to the schema or drop these rows"
+            )
+        return {f"{column.name}={value}": (cells == value).astype(np.float64) for value in values}
+
+    def _bounded_target(self, y: np.ndarray) -> tuple[np.ndarray, int]:
+        low, high = self._schema.target_range or (-np.inf, np.inf)
+        outside = (y < low) | (y > high)
+        if outside.any() and self.settings.out_of_bounds == "refuse":
+            raise SchemaError(
+                f"target {self._schema.target!r} is {y[outside][0]:g}, outside [{low:g}, {high:g}]: "
+                "widen target_range or set out_of_bounds=clip"
+            )
+        return np.clip(y, low, high), int(outside.sum())
+
+
+_frames: Recent[pd.DataFrame] = Recent(1)  # a file of all clients is parsed once a process
+
+
+def _read_frame(path: Path, numeric: list[str], text: list[str]) -> pd.DataFrame:
+    import pandas as pd  # only needed where no cache is
+
+    if path.stat().st_size == 0:
+        raise DataError(f"{path.name} is empty: expected a header and rows")
+    if path.suffix.lower() == ".parquet":
+        try:
+            frame = pd.read_parquet(path)
+        except (ValueError, OSError) as error:
+            raise DataError(f"{path.name} is no readable Parquet file: {error}") from error
+        _require(path, numeric + text, list(frame.columns))
+        frame = frame[numeric + text].reset_index(drop=True)
+    else:
+        try:
+            content = path.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise DataError(f"{path.name} is not UTF-8: save it as UTF-8") from None
+        header = content.split("\n", 1)[0].rstrip("\r")
+        split = {mark: [cell.strip() for cell in next(csv.reader([header], delimiter=mark), [])] for mark in SEPARATORS}
+        separator = max(SEPARATORS, key=lambda mark: len(set(split[mark]) & {*numeric, *text}))
+        names = split[separator]
+        _require(path, numeric + text, names)
+        wanted = [names.index(name) for name in numeric + text]
+        try:
+            frame = pd.read_csv(
+                io.StringIO(content),
+                sep=separator,
+                header=0,
+                names=list(range(len(names))),
+                usecols=wanted,
+                dtype={names.index(name): str for name in text},
+                index_col=False,
+                skipinitialspace=True,
+                keep_default_na=False,  # a class or category may be called "NA"; empty numbers are refused below
+            )
+        except (pd.errors.ParserError, ValueError) as error:
+            raise DataError(f"{path.name} is no readable CSV: {' '.join(str(error).split())}") from error
+        frame = frame[wanted].set_axis(numeric + text, axis=1)
+    for name in text:
+        frame[name] = _as_text(frame[name])
+    return frame
+
+
+def _require(path: Path, columns: Iterable[str], found: list[str]) -> None:
+    for name in columns:
+        if name not in found:
+            near = difflib.get_close_matches(name, found, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise DataError(f"{path.name} has no column {name!r}{hint} It has {', '.join(map(repr, found))}")
+
+
+def _as_text(column: pd.Series) -> pd.Series:
+    import pandas as pd
+
+    if pd.api.types.is_float_dtype(column.dtype) and bool((column.dropna() % 1 == 0).all()):
+        column = column.astype("Int64")  # Parquet writers turn whole numbers with gaps into floats
+    return column.astype(object).map(lambda cell: "" if pd.isna(cell) else str(cell).strip())
+
+
+def _numbers(column: pd.Series) -> np.ndarray:
+    import pandas as pd
+
+    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = ~np.isfinite(values)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise SchemaError(
+            f"column {column.name!r} row {column.index[row]} is {str(column.iloc[row])!r}, not a finite number: "
+            "drop or fill such rows first"
+        )
+    return values
+
+
+def _natural(name: str) -> tuple[int, int, str]:
+    return (0, int(name), name) if name.isdecimal() else (1, 0, name)
