@@ -15,3 +15,7 @@ class BudgetExceeded(DPForestError):
 
 class InvalidForest(DPForestError):
     """A forest (from a file or from the network) breaks a structural rule."""
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something about the data becomes known without a mechanism: the guarantee is lost."""

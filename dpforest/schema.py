@@ -18,6 +18,8 @@ import yaml
 from dpforest.errors import SchemaError
 
 GridScale = Literal["linear", "signed_sqrt"]
+# Thresholds travel in single precision.
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ class Feature:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise SchemaError(f"feature {self.name!r}: bounds [{self.low}, {self.high}] must be finite with low < high")
+        if max(abs(self.low), abs(self.high)) > _LARGEST:
+            raise SchemaError(
+                f"feature {self.name!r}: bounds [{self.low:g}, {self.high:g}] must be single-precision numbers, at most "
+                f"{_LARGEST:.3g}: rescale the column"
+            )
         if self.scale not in ("linear", "signed_sqrt"):
             raise SchemaError(f"feature {self.name!r}: scale {self.scale!r} must be 'linear' or 'signed_sqrt'")
         if not math.isfinite(self.centre):
@@ -298,7 +305,7 @@ class Schema:
             classes=tuple(str(name) for name in _sequence(plain.get("classes", []), "classes")),
             target_range=target_range,
             target_unit=str(plain.get("target_unit", "")),
-            rows=None if rows is None else int(_number(rows, "rows")),
+            rows=None if rows is None else _whole(rows, "rows"),
             categories=categories,
         )
 
@@ -331,6 +338,13 @@ def _sequence(value: Any, where: str) -> Sequence[Any]:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise SchemaError(f"{where}: expected a list, got {value!r}")
     return value
+
+
+def _whole(value: Any, where: str) -> int:
+    number = _number(value, where)
+    if not number.is_integer():
+        raise SchemaError(f"{where}: expected a whole number, got {value!r}")
+    return int(number)
 
 
 def _number(value: Any, where: str) -> float:

@@ -162,8 +162,12 @@ def concatenate(forests: Sequence[Forest]) -> Forest:
     if not forests:
         raise InvalidForest("no forest to join")
     first = forests[0]
-    if any(f.output != first.output or f.schema.feature_names != first.schema.feature_names for f in forests):
-        raise InvalidForest("only forests over the same features and with the same kind of leaves can be joined")
+
+    def kind(forest: Forest) -> tuple[object, ...]:
+        return forest.output, forest.schema.feature_names, forest.schema.classes
+
+    if any(kind(forest) != kind(first) for forest in forests):
+        raise InvalidForest("only forests over the same features and classes and with the same leaves can be joined")
     starts = np.concatenate([[0], np.cumsum([f.n_nodes for f in forests])])
     return replace(
         first,

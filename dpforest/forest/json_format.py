@@ -73,6 +73,13 @@ def from_dict(plain: Any, limits: Limits | None = None) -> Forest:
             dtype=np.int32,
         )
         leaf = left < 0
+        for tree in trees:
+            leaves = sum(v < 0 for v in tree["left"])
+            if not len(tree["value"]) == len(tree["weight"]) == leaves:
+                raise InvalidForest(
+                    f"damaged forest file: a tree of {leaves} leaves has {len(tree['value'])} values and "
+                    f"{len(tree['weight'])} weights"
+                )
         value = np.zeros((len(feature), schema.n_outputs))
         value[leaf] = np.array([row for tree in trees for row in tree["value"]], dtype=np.float64)
         weight = np.zeros(len(feature))
@@ -118,7 +125,7 @@ def load(path: str | Path, limits: Limits | None = None) -> Forest:
     """
     try:
         plain = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidForest(f"{path} is not valid JSON (was it cut short?): {error}") from error
     return from_dict(plain, limits)
 

@@ -95,5 +95,6 @@ def _check_numbers(forest: Forest) -> None:
     if forest.output == "target" and forest.schema.target_range is not None:
         low, high = forest.schema.target_range
         slack = 1e-4 * (high - low)
-        if (forest.value < low - slack).any() or (forest.value > high + slack).any():
+        leaf_values = forest.value[forest.is_leaf]
+        if (leaf_values < low - slack).any() or (leaf_values > high + slack).any():
             raise InvalidForest(f"leaf targets must lie in [{low:g}, {high:g}]")

@@ -86,3 +86,8 @@ def _selection_plan(settings: ResolvedSettings, epsilon: float, rows: str, name:
     counts = DiscreteLaplaceCounts(leaf)
     entry = counts.entry(f"{name}class counts of the leaves", rows, note="leaves hold disjoint rows")
     return TreePlan(tuple(choices), counts, (entry,))
+
+
+def leaf_epsilon(settings: ResolvedSettings, epsilon: float, n_features: int) -> float:
+    """Epsilon of the counts in the leaves of one tree: what `finish_classifier` needs to know about their noise."""
+    return plan(settings, epsilon, n_features, 1)[0].counts.epsilon

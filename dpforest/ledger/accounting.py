@@ -8,6 +8,7 @@ allowed and pure releases are many, dp-accounting's privacy loss distributions g
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 
 from scipy.optimize import brentq
@@ -87,33 +88,38 @@ def _gaussian_delta(epsilon: float, mu: float) -> float:
 
 def _worst_case(entries: list[Entry]) -> tuple[list[tuple[float, int]], list[float]]:
     """Pure costs with their multiplicities, and squared mus, of the rows that are hit hardest."""
-    pure: list[tuple[float, int]] = []
-    squared: list[float] = []
+    everyone = [entry for entry in entries if entry.rows == ALL_ROWS]
+    pure = list(_pure_costs(everyone).items())
+    squared = [entry.mu**2 * entry.times for entry in everyone]
     families: dict[str, dict[str, list[Entry]]] = {}
     for entry in entries:
-        if entry.rows == ALL_ROWS:
-            _add(entry, pure, squared)
-        else:
+        if entry.rows != ALL_ROWS:
             family, _, part = entry.rows.rpartition("/")
             families.setdefault(family, {}).setdefault(part, []).append(entry)
     for parts in families.values():
+        costs = [_pure_costs(part) for part in parts.values()]
+        worst = max(costs, key=_plain_sum)
+        if all(cost <= worst for cost in costs):
+            pure += worst.items()
+        else:
+            # Which part is worst depends on delta; one release at the largest sum is no better than any of them.
+            pure.append((_plain_sum(worst), 1))
         # A part may cost most in epsilon and another most in mu: charging both is an upper bound.
-        worst_pure = max(parts.values(), key=lambda part: sum(e.epsilon * e.times for e in part))
-        worst_mu = max(parts.values(), key=lambda part: sum(e.mu**2 * e.times for e in part))
-        for entry in worst_pure:
-            if entry.epsilon:
-                _add(entry, pure, squared)
-        for entry in worst_mu:
-            if entry.mu:
-                _add(entry, pure, squared)
+        squared.append(max(sum(e.mu**2 * e.times for e in part) for part in parts.values()))
     return pure, squared
 
 
-def _add(entry: Entry, pure: list[tuple[float, int]], squared: list[float]) -> None:
-    if entry.epsilon:
-        pure.append((entry.epsilon, entry.times))
-    else:
-        squared.append(entry.mu**2 * entry.times)
+def _pure_costs(entries: list[Entry]) -> Counter[float]:
+    """How many releases of each pure epsilon."""
+    costs: Counter[float] = Counter()
+    for entry in entries:
+        if entry.epsilon:
+            costs[entry.epsilon] += entry.times
+    return costs
+
+
+def _plain_sum(costs: Counter[float]) -> float:
+    return sum(epsilon * times for epsilon, times in costs.items())
 
 
 def _composed_epsilon(pure: list[tuple[float, int]], mu: float, delta: float) -> float:

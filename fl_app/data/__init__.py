@@ -3,7 +3,7 @@
 from fl_app.data.partition import Partition, client_rows, client_schema
 from fl_app.data.registry import build_source
 from fl_app.data.source import DataError, DataSource, Rows
-from fl_app.data.split import ClientData, Evaluation, client_data, held_out_subjects, split_rows
+from fl_app.data.split import ClientData, Evaluation, client_data, client_roles, held_out_subjects, split_rows
 
 __all__ = [
     "ClientData",
@@ -14,6 +14,7 @@ __all__ = [
     "Rows",
     "build_source",
     "client_data",
+    "client_roles",
     "client_rows",
     "client_schema",
     "held_out_subjects",

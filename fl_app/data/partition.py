@@ -136,21 +136,19 @@ def client_rows(source: DataSource, partition: Partition, client: int, clients: 
     check_client(source, partition, client, clients)
     if partition.kind == "subject":
         subjects = source.subjects()
-        mine = group_subjects(subjects, clients, dict.fromkeys(subjects, "train"))[client]
-        return Rows.concat([source.load(subject) for subject in mine])
-    owner = owners(source, partition, clients)
-    parts, start = [], 0
-    for subject in source.subjects():
-        rows = source.load(subject)
-        mine = np.flatnonzero(owner[start : start + len(rows)] == client)
-        start += len(rows)
-        # recordings are numbered before rows are chosen, so that all clients number them alike
-        parts.append((rows, mine))
-    offsets = np.cumsum([0] + [int(rows.recording.max(initial=-1)) + 1 for rows, _ in parts])
+        group = group_subjects(subjects, clients, dict.fromkeys(subjects, "train"))[client]
+        return Rows.concat([source.load(subject) for subject in group])
+    deal = _dealt(source, partition, clients)
+    mine = deal.rows[client]
+    parts = []
+    for subject, start, end, offset in zip(source.subjects(), deal.starts, deal.starts[1:], deal.offsets, strict=False):
+        rows = source.load(subject).take(mine[np.searchsorted(mine, start) : np.searchsorted(mine, end)] - start)
+        # recordings are numbered through the data set, so that all clients number them alike
+        parts.append(Rows(rows.X, rows.y, rows.recording + offset))
     return Rows(
-        np.concatenate([rows.X[mine] for rows, mine in parts]),
-        np.concatenate([rows.y[mine] for rows, mine in parts]),
-        np.concatenate([rows.recording[mine] + offset for (rows, mine), offset in zip(parts, offsets, strict=False)]),
+        np.concatenate([part.X for part in parts]),
+        np.concatenate([part.y for part in parts]),
+        np.concatenate([part.recording for part in parts]),
     )
 
 
@@ -172,26 +170,31 @@ def check_client(source: DataSource, partition: Partition, client: int, clients:
     check_integer("client", client, 0, clients - 1)
 
 
-def owners(source: DataSource, partition: Partition, clients: int) -> np.ndarray:
-    """The client of each row of the data set, subject after subject, for the random kinds.
+@dataclass(frozen=True, eq=False)
+class _Dealt:
+    rows: list[np.ndarray]  # of each client, ascending positions in the whole data set
+    starts: np.ndarray  # first position of each subject, then the number of all rows
+    offsets: np.ndarray  # what to add to each subject's recording ids
 
-    Returns
-    -------
-    ndarray of int32, shape (n_rows,)
-        Depends on the data's order, the partition and ``clients`` only.
-    """
 
-    def deal() -> np.ndarray:
-        y = np.concatenate([source.load(subject).y for subject in source.subjects()])
+def _dealt(source: DataSource, partition: Partition, clients: int) -> _Dealt:
+    def deal() -> _Dealt:
         if partition.kind == "dirichlet" and not source.schema().is_classification:
             raise DataError(f"partition dirichlet skews classes, and {source.name} has none: use quantity or iid")
-        rng = np.random.default_rng(partition.seed)
-        return DEALERS[partition.kind](y, clients, partition.alpha, rng).astype(np.int32)
+        tables = [source.load(subject) for subject in source.subjects()]
+        y = np.concatenate([rows.y for rows in tables])
+        owner = DEALERS[partition.kind](y, clients, partition.alpha, np.random.default_rng(partition.seed))
+        ends = np.cumsum(np.bincount(owner, minlength=clients))
+        return _Dealt(
+            np.split(np.argsort(owner, kind="stable"), ends[:-1]),
+            np.cumsum([0] + [len(rows) for rows in tables]),
+            np.cumsum([0] + [int(rows.recording.max(initial=-1)) + 1 for rows in tables]),
+        )
 
-    return _owners.get(repr((source.fingerprint(source.subjects()), partition, clients)), deal)
+    return _deals.get(repr((source.fingerprint(source.subjects()), partition, clients)), deal)
 
 
-_owners: Recent[np.ndarray] = Recent(4)
+_deals: Recent[_Dealt] = Recent(4)
 
 
 def _deal_evenly(y: np.ndarray, clients: int, alpha: float, rng: np.random.Generator) -> np.ndarray:

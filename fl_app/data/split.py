@@ -108,6 +108,22 @@ def held_out_subjects(subjects: Sequence[str], evaluation: Evaluation) -> tuple[
     return tuple(subject for subject, role in subject_roles(subjects, evaluation).items() if role == "test")
 
 
+def client_roles(source: DataSource, partition: Partition, evaluation: Evaluation, clients: int) -> list[str]:
+    """What each client is for: ``train`` (and judging by its held-out rows), ``test`` or ``unused``.
+
+    Raises
+    ------
+    DataError
+        The combination makes no sense, or the numbers do not fit it.
+    """
+    _check_combination(source, partition, evaluation)
+    check_client(source, partition, 0, clients)
+    if evaluation.split != "subject":
+        return ["train"] * clients
+    roles = subject_roles(source.subjects(), evaluation)
+    return [roles[group[0]] for group in group_subjects(source.subjects(), clients, roles)]
+
+
 def split_rows(rows: Rows, evaluation: Evaluation, is_classification: bool, client: int = 0) -> tuple[Rows, Rows]:
     """Divide a client's rows for ``split=row`` or ``split=recording``.
 

@@ -181,8 +181,8 @@ class TableSource(DataSource):
         if unknown.any():
             row = int(unknown.argmax())
             raise SchemaError(
-                f"column {column.name!r} row {column.index[row]} is {cells[row]!r}, which is not among its categories "
-                f"{list(values)}: add it to the schema or drop these rows"
+                f"column {column.name!r} row {column.index[row]} is {str(cells[row])!r}, which is not among its "
+                f"categories {list(values)}: add it to the schema or drop these rows"
             )
         return {f"{column.name}={value}": (cells == value).astype(np.float64) for value in values}
 
@@ -222,22 +222,22 @@ def _read_frame(path: Path, numeric: list[str], text: list[str]) -> pd.DataFrame
         separator = max(SEPARATORS, key=lambda mark: len(set(split[mark]) & {*numeric, *text}))
         names = split[separator]
         _require(path, numeric + text, names)
-        wanted = [names.index(name) for name in numeric + text]
+        positions = {name: f"column {names.index(name)}" for name in numeric + text}
         try:
             frame = pd.read_csv(
                 io.StringIO(content),
                 sep=separator,
                 header=0,
-                names=list(range(len(names))),
-                usecols=wanted,
-                dtype={names.index(name): str for name in text},
+                names=[f"column {i}" for i in range(len(names))],
+                usecols=list(positions.values()),
+                dtype={positions[name]: str for name in text},
                 index_col=False,
                 skipinitialspace=True,
                 keep_default_na=False,  # a class or category may be called "NA"; empty numbers are refused below
             )
         except (pd.errors.ParserError, ValueError) as error:
             raise DataError(f"{path.name} is no readable CSV: {' '.join(str(error).split())}") from error
-        frame = frame[wanted].set_axis(numeric + text, axis=1)
+        frame = frame[list(positions.values())].set_axis(list(positions), axis=1)
     for name in text:
         frame[name] = _as_text(frame[name])
     return frame

@@ -1,0 +1,5 @@
+"""scikit-learn estimators for one table and no federation."""
+
+from dpforest.estimators.classifier import PrivateForestClassifier
+
+__all__ = ["PrivateForestClassifier"]

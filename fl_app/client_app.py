@@ -1,0 +1,219 @@
+"""The client's door: every message is validated, answered from the node's own rows, and paid for in its ledger."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import zlib
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from dpforest.errors import DPForestError, SchemaError
+from dpforest.ledger import Ledger
+from dpforest.noise import Noise, Secure, Seeded
+from fl_app.data import ClientData, client_data
+from fl_app.experiment import Experiment
+from fl_app.metrics import classification_sums, regression_sums
+from strategies.messages import (
+    CONFIG,
+    METRICS,
+    BadMessage,
+    error_content,
+    read_arrays,
+    read_config,
+    update_content,
+)
+from strategies.method import ClientTask
+
+log = logging.getLogger(__name__)
+
+app = ClientApp()
+_STATE = "dpforest"
+
+
+class Refused(DPForestError):
+    """The node's owner does not allow what the server asks."""
+
+
+@app.query()
+def introduce(message: Message, context: Context) -> Message:
+    """Say which part of the federation this node plays; public facts of its configuration only."""
+    content = ConfigRecord({"partition-id": _partition_id(context)})
+    return Message(RecordDict({CONFIG: content}), reply_to=message)
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """One exchange of a method: learn from the training rows and send what the ledger allows."""
+    return _answer(message, context, _train)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    """Score the current model on the node's test rows, for the researcher."""
+    return _answer(message, context, _evaluate)
+
+
+def is_simulated(context: Context) -> bool:
+    """Whether this process plays a node of a simulation on this machine.
+
+    Decided here and never by a message: a real node always draws secure noise.
+    """
+    if context.node_config.get("in-process"):
+        return True
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
+
+
+def _answer(
+    message: Message, context: Context, action: Callable[[Message, Context, Experiment, int], RecordDict]
+) -> Message:
+    client = -1
+    try:
+        client = _partition_id(context)
+        config = read_config(message.content)
+        experiment = _experiment(str(config.get("experiment", "")))
+        _check_owner_allows(experiment, context, message)
+        content = action(message, context, experiment, client)
+    except Exception as error:
+        log.warning("client %d: %s: %s", client, type(error).__name__, error)
+        # The text of an error may show a data value, which must not leave a real node.
+        public = error if is_simulated(context) or isinstance(error, BadMessage | Refused) else DPForestError("see its log")
+        content = error_content(client, public)
+    return Message(content, reply_to=message)
+
+
+def _train(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
+    config = read_config(message.content)
+    clients = _whole(config, "clients")
+    rows = _data(experiment, context, client, clients).train
+    if not len(rows):
+        raise BadMessage("this client has no training rows")
+    task = _client_task(message, context, experiment, client, clients)
+    update = experiment.method.client().train(task, rows.X, rows.y, read_arrays(message.content))
+    _keep_ledger(context, task.ledger)
+    return update_content(update, client, task.ledger)
+
+
+def _evaluate(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
+    config = read_config(message.content)
+    clients = _whole(config, "clients")
+    rows = _data(experiment, context, client, clients).test
+    if not len(rows):
+        raise BadMessage("this client has no test rows")
+    task = _client_task(message, context, experiment, client, clients)
+    side = experiment.method.client()
+    arrays = read_arrays(message.content)
+    predicted = side.predict(task, rows.X, arrays)
+    sums = (
+        classification_sums(rows.y, predicted)
+        if task.schema.is_classification
+        else regression_sums(rows.y, predicted)
+    )
+    reply = {"client": client, "by_owner": "{}"}
+    if bool(config.get("by-owner", False)) and task.schema.is_classification:
+        reply["by_owner"] = json.dumps(_accuracy_by_owner(experiment, task, rows.X, rows.y, arrays))
+    return RecordDict({METRICS: MetricRecord(sums), CONFIG: ConfigRecord(reply)})
+
+
+def _accuracy_by_owner(
+    experiment: Experiment, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: dict[str, np.ndarray]
+) -> dict[str, dict[str, float]]:
+    """Accuracy of each owner's part on all test rows (key ``all``) and on random subsets of the asked sizes."""
+    votes = experiment.method.client().predict_by_owner(task, X, arrays) or {}
+    order = task.rng("memorization").permutation(len(y))
+    subsets = {"all": order} | {str(n): order[:n] for n in experiment.memorization}
+    return {
+        size: {str(owner): float((vote[index] == y[index]).mean()) for owner, vote in votes.items()}
+        for size, index in subsets.items()
+    }
+
+
+def _client_task(message: Message, context: Context, experiment: Experiment, client: int, clients: int) -> ClientTask:
+    config = read_config(message.content)
+    round_ = _whole(config, "round")
+    simulated = is_simulated(context)
+
+    def entropy(purpose: str) -> np.random.SeedSequence:
+        return np.random.SeedSequence(experiment.seed, spawn_key=(client, round_, zlib.crc32(purpose.encode())))
+
+    def noise(purpose: str) -> Noise:
+        return Seeded(entropy(purpose)) if simulated and experiment.privacy.noise == "seeded" else Secure()
+
+    def rng(purpose: str) -> np.random.Generator:
+        return np.random.default_rng(entropy(purpose) if simulated else None)
+
+    public = experiment.task(clients)
+    return ClientTask(
+        **public.__dict__,
+        client=client,
+        round=round_,
+        ledger=_ledger(context, experiment, str(config.get("run", "")), simulated),
+        noise=noise,
+        rng=rng,
+        state=context.state,
+        config=config,
+    )
+
+
+def _ledger(context: Context, experiment: Experiment, run: str, simulated: bool) -> Ledger:
+    """The client's ledger of this run, empty at its first message."""
+    kept = context.state.config_records.get(_STATE)
+    if kept is not None and kept["run"] == run:
+        return Ledger.from_dict(json.loads(str(kept["ledger"])))
+    if kept is not None and not simulated:
+        # Otherwise a server could start over, with a new budget, as often as it likes.
+        raise Refused("this node has already spent a budget in this Flower run; start a new run")
+    context.state.clear()
+    ledger = Ledger(experiment.privacy.budget, experiment.method.unit, experiment.method.trust)
+    context.state[_STATE] = ConfigRecord({"run": run, "ledger": json.dumps(ledger.to_dict())})
+    return ledger
+
+
+def _keep_ledger(context: Context, ledger: Ledger) -> None:
+    kept = context.state.config_records[_STATE]
+    kept["ledger"] = json.dumps(ledger.to_dict())
+
+
+def _check_owner_allows(experiment: Experiment, context: Context, message: Message) -> None:
+    """A node's owner sets limits in its node configuration; no message can lift them."""
+    limit = context.node_config.get("max-epsilon")
+    if limit is not None and experiment.privacy.epsilon > float(limit):
+        raise Refused(f"epsilon {experiment.privacy.epsilon:g} is above this node's max-epsilon {float(limit):g}")
+    if message.metadata.message_type.startswith("evaluate") and not is_simulated(context):
+        if not context.node_config.get("share-metrics"):
+            raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
+
+
+def _data(experiment: Experiment, context: Context, client: int, clients: int) -> ClientData:
+    path = context.node_config.get("data-path")
+    if path is None:
+        return client_data(experiment.source, experiment.partition, experiment.evaluation, client, clients)
+    own = Experiment.from_dict(experiment.to_dict() | {"dataset": {**experiment.dataset, "path": str(path)}})
+    return client_data(own.source, own.partition, own.evaluation, 0, 1)
+
+
+@lru_cache(maxsize=16)
+def _experiment(text: str) -> Experiment:
+    return Experiment.from_json(text)
+
+
+def _partition_id(context: Context) -> int:
+    value = context.node_config.get("partition-id")
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BadMessage(
+            f"this node's partition-id is {value!r}; set it in the node configuration (0, 1, ... one number a node)"
+        )
+    return value
+
+
+def _whole(config: ConfigRecord, name: str) -> int:
+    value = config.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000_000:
+        raise BadMessage(f"the message says {name}={value!r}; expected a whole number from 1")
+    return value

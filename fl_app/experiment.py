@@ -1,0 +1,223 @@
+"""An experiment: the composed configuration as frozen dataclasses, validated at the door."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from dpforest.errors import DPForestError
+from dpforest.ledger import Budget
+from dpforest.schema import Schema
+from fl_app.data import DataSource, Evaluation, Partition, build_source, client_roles, client_schema
+from strategies.method import Method, Task
+from strategies.registry import get_method
+from strategies.settings import build_settings
+
+
+class ConfigurationError(DPForestError):
+    """An experiment cannot be built from its configuration."""
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """The budget of each client over the whole run.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total; ``inf`` for a run without privacy.
+    delta : float
+        0 for pure differential privacy.
+    noise : {"seeded", "secure"}
+        ``seeded`` noise is reproducible and for simulations only; a real node always uses ``secure``.
+    """
+
+    epsilon: float = 1.0
+    delta: float = 0.0
+    noise: Literal["seeded", "secure"] = "seeded"
+
+    def __post_init__(self) -> None:
+        Budget(self.epsilon, self.delta)
+        if self.noise not in ("seeded", "secure"):
+            raise ConfigurationError(f"privacy.noise {self.noise!r} must be seeded or secure")
+
+    @property
+    def budget(self) -> Budget:
+        """The budget."""
+        return Budget(float(self.epsilon), float(self.delta))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that defines a run's numbers.
+
+    Parameters
+    ----------
+    strategy : mapping
+        ``name`` of the method and its settings.
+    dataset : mapping
+        ``name`` of the data set and its settings.
+    partition : Partition
+        Who holds which rows.
+    evaluation : Evaluation
+        Which rows are held out.
+    privacy : Privacy
+        The budget.
+    seed : int
+        Of all simulated randomness.
+    rounds : int or None
+        None: the method's own default.
+    min_clients : float
+        Share of the asked clients that must answer in every round (above 0, at most 1).
+    timeout : float
+        Seconds to wait for the answers of one exchange.
+    memorization : tuple of int
+        Numbers of test rows a client for the memorization rate; empty: not measured.
+    """
+
+    strategy: Mapping[str, Any]
+    dataset: Mapping[str, Any]
+    partition: Partition = field(default_factory=Partition)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    privacy: Privacy = field(default_factory=Privacy)
+    seed: int = 0
+    rounds: int | None = None
+    min_clients: float = 0.5
+    timeout: float = 600.0
+    memorization: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        _whole("seed", self.seed, 0, 2**63 - 1)
+        if self.rounds is not None:
+            _whole("rounds", self.rounds, 1, 10_000)
+        if not (isinstance(self.min_clients, int | float) and 0 < self.min_clients <= 1):
+            raise ConfigurationError(f"min_clients {self.min_clients!r} must be a share above 0, at most 1")
+        if not (isinstance(self.timeout, int | float) and math.isfinite(self.timeout) and self.timeout > 0):
+            raise ConfigurationError(f"timeout {self.timeout!r} must be a number of seconds above 0")
+        for n in self.memorization:
+            _whole("memorization", n, 1, 10**9)
+        # Built once here, so that a bad name or value is refused before anything starts.
+        _ = self.method, self.settings, self.source
+
+    @cached_property
+    def method(self) -> Method:
+        """The method, looked up by name."""
+        return get_method(str(self.strategy.get("name")))
+
+    @cached_property
+    def settings(self) -> Any:
+        """The method's settings."""
+        values = {key: value for key, value in self.strategy.items() if key != "name"}
+        return build_settings(self.method.settings, values, f"strategy {self.method.name}")
+
+    @cached_property
+    def source(self) -> DataSource:
+        """The data set."""
+        values = {key: value for key, value in self.dataset.items() if key != "name"}
+        return build_source(str(self.dataset.get("name")), values)
+
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of the run."""
+        return self.rounds or self.method.default_rounds
+
+    def clients_for(self, nodes: int) -> int:
+        """How many clients the experiment makes of that many nodes.
+
+        Raises
+        ------
+        DataError
+            More clients are asked for than there are subjects.
+        """
+        if self.partition.clients is not None or self.partition.kind == "subject":
+            wanted = self.partition.count(self.source)
+            if self.partition.clients is None and nodes < wanted:
+                return nodes
+            return wanted
+        return nodes
+
+    def roles(self, clients: int) -> list[str]:
+        """What each client is for: ``train`` (and test on its own rows), ``test`` or ``unused``."""
+        return client_roles(self.source, self.partition, self.evaluation, clients)
+
+    def schema(self, clients: int) -> Schema:
+        """The public schema of one client's rows."""
+        return client_schema(self.source, clients)
+
+    def task(self, clients: int) -> Task:
+        """The public facts that both sides of the method are given."""
+        return Task(
+            schema=self.schema(clients),
+            settings=self.settings,
+            budget=self.privacy.budget,
+            rounds=self.total_rounds,
+            clients=self.roles(clients).count("train"),
+            seed=self.seed,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, the form of a configuration."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        plain["strategy"], plain["dataset"] = dict(self.strategy), dict(self.dataset)
+        for name in ("partition", "evaluation", "privacy"):
+            plain[name] = dataclasses.asdict(plain[name])
+        plain["memorization"] = list(self.memorization)
+        if math.isinf(self.privacy.epsilon):
+            plain["privacy"]["epsilon"] = "inf"
+        return plain
+
+    def to_json(self) -> str:
+        """One line for a message."""
+        return json.dumps(self.to_dict(), sort_keys=True)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Experiment:
+        """Build and validate an experiment from plain data.
+
+        Raises
+        ------
+        DPForestError
+            An option is unknown or has a bad value.
+        """
+        values = dict(plain)
+        for name, kind in (("partition", Partition), ("evaluation", Evaluation), ("privacy", Privacy)):
+            group = dict(values.get(name) or {})
+            if name == "privacy" and "epsilon" in group:
+                group["epsilon"] = _epsilon(group["epsilon"])
+            values[name] = build_settings(kind, group, name)
+        values["memorization"] = tuple(values.get("memorization") or ())
+        for name in ("strategy", "dataset"):
+            if not isinstance(values.get(name), Mapping):
+                raise ConfigurationError(f"{name} {values.get(name)!r}: expected a group with a name and settings")
+        experiment: Experiment = build_settings(cls, values, "experiment")
+        return experiment
+
+    @classmethod
+    def from_json(cls, text: str) -> Experiment:
+        """Read `to_json` back; for messages, so nothing is believed."""
+        try:
+            plain = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ConfigurationError(f"the experiment is no JSON: {error}") from error
+        if not isinstance(plain, dict):
+            raise ConfigurationError("the experiment is no mapping")
+        return cls.from_dict(plain)
+
+
+def _epsilon(value: Any) -> float:
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            raise ConfigurationError(f"privacy.epsilon {value!r} must be a positive number or inf") from None
+    return value
+
+
+def _whole(name: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigurationError(f"{name} {value!r} must be a whole number from {low} to {high}")

@@ -1,0 +1,216 @@
+"""Any method of the project as a Flower strategy."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Strategy
+
+from dpforest.errors import DPForestError
+from dpforest.ledger import Ledger
+from fl_app.metrics import Sums, add_sums, summarize
+from strategies.messages import ARRAYS, CONFIG, METRICS, BadMessage, copied, read_config, read_update, to_arrays_record
+from strategies.method import Arrays, ClientUpdate, ServerSide, TooFewClients
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Which node plays which client, by what the clients are for."""
+
+    train: Mapping[int, int]
+    test: Mapping[int, int]
+    total: int
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What one client reported about the current model."""
+
+    client: int
+    sums: Sums
+    by_owner: Mapping[str, Mapping[int, float]]
+
+
+@dataclass
+class Failure:
+    """A client whose contribution to a round was lost."""
+
+    round: int
+    client: int
+    reason: str
+
+
+@dataclass
+class RoundLog:
+    """What happened in one round."""
+
+    judged: list[Judged] = field(default_factory=list)
+    answered: int = 0
+    asked: int = 0
+
+
+class MethodStrategy(Strategy):
+    """Turns a method's `ServerSide` into messages, and replies into its updates.
+
+    Parameters
+    ----------
+    side : ServerSide
+        The method.
+    cohort : Cohort
+        Who takes part.
+    base_config : mapping
+        Settings that every message carries (the experiment, the run's id).
+    min_share : float
+        Share of the asked clients that must give a sound answer.
+    by_owner : bool
+        Whether clients also report the accuracy of each owner's part of the model.
+    """
+
+    def __init__(
+        self, side: ServerSide, cohort: Cohort, base_config: Mapping[str, Any], min_share: float, by_owner: bool = False
+    ) -> None:
+        self.side = side
+        self.cohort = cohort
+        self.failures: list[Failure] = []
+        self.ledgers: dict[int, Ledger] = {}
+        self.rounds: dict[int, RoundLog] = {}
+        self._base_config = {**base_config, "clients": cohort.total, "by-owner": by_owner}
+        self._min_share = min_share
+        self._asked: list[int] = []
+
+    def summary(self) -> None:
+        """Log what every client will release over the run."""
+        for entry in self.side.planned():
+            times = f" x {entry.times}" if entry.times > 1 else ""
+            cost = f"epsilon {entry.epsilon:.4g}" if entry.epsilon else f"mu {entry.mu:.4g}"
+            log.info("  each client releases: %s (%s, %s%s)", entry.what, entry.mechanism, cost, times)
+        for what in self.side.unprotected():
+            log.warning("  UNPROTECTED: %s", what)
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """One message to each client that takes part in the round."""
+        self._asked = self.side.participants(server_round, sorted(self.cohort.train))
+        self.rounds[server_round] = RoundLog(asked=len(self._asked))
+        model = arrays if len(arrays) else None
+        messages = []
+        for client in self._asked:
+            own = self.side.arrays_for(server_round, client)
+            content = RecordDict({CONFIG: copied({**self._base_config, **self.side.config(server_round, client), "round": server_round})})
+            if own is not None:
+                content[ARRAYS] = to_arrays_record(own)
+            elif model is not None:
+                content[ARRAYS] = model
+            messages.append(Message(content, self.cohort.train[client], MessageType.TRAIN, group_id=str(server_round)))
+        return messages
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Keep sound updates, name the lost ones, and let the method make its model.
+
+        Raises
+        ------
+        TooFewClients
+            Fewer clients than the run needs gave a sound answer.
+        """
+        updates = self._sound_updates(server_round, replies)
+        needed = max(1, int(np.ceil(self._min_share * len(self._asked))))
+        self.rounds[server_round].answered = len(updates)
+        if len(updates) < needed:
+            reasons = "; ".join(f"client {f.client}: {f.reason}" for f in self.failures if f.round == server_round)
+            raise TooFewClients(
+                f"round {server_round}: {len(updates)} of {len(self._asked)} clients gave a sound answer, "
+                f"{needed} are needed ({reasons[:1000]}); fix the clients or lower min_clients"
+            )
+        model = self.side.aggregate(server_round, updates)
+        return (to_arrays_record(model) if model else None), None
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask every client with test rows to judge the current model."""
+        messages = []
+        for client in sorted(self.cohort.test):
+            content = RecordDict({ARRAYS: arrays, CONFIG: copied({**self._base_config, "round": server_round})})
+            messages.append(Message(content, self.cohort.test[client], MessageType.EVALUATE, group_id=str(server_round)))
+        return messages
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Metrics over all test rows together."""
+        judged = []
+        missing = set(self.cohort.test)
+        client_of = {node: client for client, node in self.cohort.test.items()}
+        for reply in replies:
+            client = client_of.get(reply.metadata.src_node_id)
+            if client is None or client not in missing:
+                continue
+            missing.discard(client)
+            try:
+                judged.append(_read_judged(reply, client))
+            except (BadMessage, ValueError) as error:
+                self._fail(server_round, client, str(error))
+        for client in sorted(missing):
+            self._fail(server_round, client, "no answer to the evaluation in time")
+        self.rounds[server_round].judged = judged
+        return MetricRecord(summarize(add_sums(j.sums for j in judged))) if judged else None
+
+    def _sound_updates(self, server_round: int, replies: Iterable[Message]) -> list[ClientUpdate]:
+        client_of = {self.cohort.train[client]: client for client in self._asked}
+        missing = set(self._asked)
+        updates = []
+        for reply in replies:
+            client = client_of.get(reply.metadata.src_node_id)
+            if client is None or client not in missing:
+                continue
+            missing.discard(client)
+            try:
+                update, ledger = read_update(reply, client)
+                # What a client has released counts even if its update turns out to be of no use.
+                self.ledgers[client] = ledger
+                self.side.check(update)
+            except DPForestError as error:
+                self._fail(server_round, client, str(error))
+                continue
+            updates.append(update)
+        for client in sorted(missing):
+            self._fail(server_round, client, "no answer in time")
+        return sorted(updates, key=lambda update: update.client)
+
+    def _fail(self, server_round: int, client: int, reason: str) -> None:
+        log.warning("round %d: client %d is left out: %s", server_round, client, reason)
+        self.failures.append(Failure(server_round, client, reason))
+
+
+def model_of(record: ArrayRecord) -> Arrays:
+    """Named arrays of a record."""
+    return {name: array.numpy() for name, array in record.items()}
+
+
+def _read_judged(reply: Message, client: int) -> Judged:
+    if reply.has_error():
+        raise BadMessage(f"the client failed: {reply.error.reason}")
+    config = read_config(reply.content)
+    if "error" in config:
+        raise BadMessage(str(config["error"])[:500])
+    metrics = reply.content.metric_records.get(METRICS)
+    if metrics is None:
+        raise BadMessage("the evaluation has no metrics")
+    sums = {name: [float(x) for x in values] for name, values in metrics.items() if isinstance(values, list)}
+    if set(sums) not in ({"confusion", "log_loss"}, {"moments", "errors"}):
+        raise BadMessage(f"the evaluation reports {sorted(sums)}")
+    if not all(np.isfinite(values).all() for values in sums.values()):
+        raise BadMessage("the evaluation holds NaN or infinity")
+    raw = json.loads(str(config.get("by_owner", "{}")))
+    by_owner = {size: {int(owner): float(x) for owner, x in row.items()} for size, row in raw.items()}
+    return Judged(client, sums, by_owner)

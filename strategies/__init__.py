@@ -1,0 +1,1 @@
+"""The federated methods, one folder each, and the contract that they share."""

@@ -1,0 +1,56 @@
+"""What methods whose model is a forest share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dpforest.errors import InvalidForest
+from dpforest.forest import Forest, Limits, save, unpack
+from dpforest.forest.forest import Output
+from dpforest.schema import Schema
+from strategies.method import Arrays, ClientSide, ClientTask
+
+# Largest forest that a client accepts from a server: about 2 GB as flat arrays.
+MODEL_LIMITS = Limits(trees=200_000, nodes=20_000_000)
+_OUTPUTS: tuple[Output, ...] = ("probability", "logit", "target", "target_sum")
+
+
+def model_arrays(forest: Forest, packed: Arrays) -> dict[str, np.ndarray]:
+    """Arrays of a finished forest as they go to the clients: packed trees, what they hold, and who sent them."""
+    owners = np.array([int(owner) if owner else -1 for owner in forest.owners], dtype=np.int32)
+    return {**packed, "owners": owners, "output": np.array(_OUTPUTS.index(forest.output))}
+
+
+def read_model(arrays: Arrays, schema: Schema) -> Forest:
+    """The forest in `model_arrays`, validated."""
+    output = int(arrays["output"]) if "output" in arrays else -1
+    if not 0 <= output < len(_OUTPUTS) or "owners" not in arrays:
+        raise InvalidForest("the model does not say what its trees hold")
+    owners = tuple("" if owner < 0 else str(owner) for owner in np.ravel(arrays["owners"]).tolist())
+    return unpack(arrays, schema, _OUTPUTS[output], owners, MODEL_LIMITS)
+
+
+class ForestClient(ClientSide):
+    """A client whose current model is a forest."""
+
+    def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
+        forest = read_model(arrays, task.schema)
+        return forest.predict_proba(X) if task.schema.is_classification else forest.predict(X)
+
+    def predict_by_owner(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> dict[int, np.ndarray] | None:
+        forest = read_model(arrays, task.schema)
+        if forest.output != "probability":
+            return None
+        leaves = forest.apply(X)
+        owners = np.array([int(owner or -1) for owner in forest.owners])
+        return {
+            int(owner): np.argmax(forest.value[leaves[:, owners == owner]].sum(axis=1), axis=1)
+            for owner in np.unique(owners[owners >= 0])
+        }
+
+
+def save_forest(forest: Forest, folder: Path) -> None:
+    """Write a forest into a run's model folder."""
+    save(forest, folder / "forest.json")

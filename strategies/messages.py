@@ -1,0 +1,106 @@
+"""What travels: records under fixed names. Everything received is checked here before use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+
+from dpforest.errors import DPForestError
+from dpforest.ledger import Ledger
+from strategies.method import Arrays, ClientUpdate, Update
+
+ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
+_MAX_DIMENSIONS = 8
+
+
+class BadMessage(DPForestError):
+    """A message does not have the form that the protocol gives it."""
+
+
+def to_arrays_record(arrays: Arrays) -> ArrayRecord:
+    """Pack named arrays as npy bytes (no pickle)."""
+    return ArrayRecord({name: Array(np.ascontiguousarray(array)) for name, array in arrays.items()})
+
+
+def read_arrays(content: RecordDict) -> dict[str, np.ndarray]:
+    """Named arrays of a message.
+
+    Raises
+    ------
+    BadMessage
+        An array cannot be read as plain numbers.
+    """
+    record = content.array_records.get(ARRAYS)
+    if record is None:
+        return {}
+    arrays = {}
+    for name, array in record.items():
+        try:
+            value = array.numpy()
+        except Exception as error:
+            raise BadMessage(f"array {name!r} cannot be read: {type(error).__name__}") from error
+        if value.dtype.kind not in "iufb" or value.ndim > _MAX_DIMENSIONS:
+            raise BadMessage(f"array {name!r} has type {value.dtype} and {value.ndim} dimensions; expected plain numbers")
+        arrays[name] = value
+    return arrays
+
+
+def read_config(content: RecordDict) -> ConfigRecord:
+    """The settings of a message.
+
+    Raises
+    ------
+    BadMessage
+        It has none.
+    """
+    config = content.config_records.get(CONFIG)
+    if config is None:
+        raise BadMessage("the message has no settings")
+    return config
+
+
+def update_content(update: Update, client: int, ledger: Ledger) -> RecordDict:
+    """A client's reply to a training message."""
+    return RecordDict(
+        {
+            ARRAYS: to_arrays_record(update.arrays),
+            METRICS: MetricRecord({name: float(value) for name, value in update.metrics.items()}),
+            CONFIG: ConfigRecord({"client": client, "ledger": json.dumps(ledger.to_dict())}),
+        }
+    )
+
+
+def read_update(message: Message, client: int) -> tuple[ClientUpdate, Ledger]:
+    """A client's update and ledger.
+
+    Raises
+    ------
+    BadMessage
+        The reply is an error, or does not have the form of an update.
+    """
+    if message.has_error():
+        raise BadMessage(f"the client failed: {message.error.reason}")
+    config = read_config(message.content)
+    if "error" in config:
+        raise BadMessage(str(config["error"])[:500])
+    metrics = message.content.metric_records.get(METRICS, MetricRecord())
+    try:
+        ledger = Ledger.from_dict(json.loads(str(config["ledger"])))
+    except (KeyError, json.JSONDecodeError, DPForestError) as error:
+        raise BadMessage(f"the update has no readable ledger: {error}") from error
+    numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
+    return ClientUpdate(arrays=read_arrays(message.content), metrics=numbers, client=client), ledger
+
+
+def error_content(client: int, error: Exception) -> RecordDict:
+    """A client's reply when it cannot or will not do what was asked. Says why without showing data."""
+    return RecordDict({CONFIG: ConfigRecord({"client": client, "error": f"{type(error).__name__}: {error}"})})
+
+
+def copied(config: Mapping[str, Any]) -> ConfigRecord:
+    """A record of its own for one message; Flower shares a record that is given to several."""
+    return ConfigRecord(dict(config))

@@ -1,0 +1,230 @@
+"""The contract of a method: what its two sides are given and what they give back.
+
+A method is one folder with ``server.py`` (a Flower strategy) and ``client.py`` (what a client does with its own
+rows), joined by a `Method` in its ``__init__.py``. The app finds it by name (`strategies.registry`) and never
+looks inside.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import RecordDict
+
+from dpforest.ledger import Budget, Entry, Ledger
+from dpforest.noise import Noise
+from dpforest.schema import Schema
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What both sides know before the data: public facts and settings.
+
+    Parameters
+    ----------
+    schema : Schema
+        Public description of the rows.
+    settings : object
+        The method's own settings, an instance of ``Method.settings``.
+    budget : Budget
+        Total that each client may spend over the run.
+    rounds : int
+        Rounds of the run.
+    clients : int
+        Clients that train.
+    seed : int
+        Of the simulation.
+    """
+
+    schema: Schema
+    settings: Any
+    budget: Budget
+    rounds: int
+    clients: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class ClientTask(Task):
+    """What a client's side is given for one message.
+
+    Parameters
+    ----------
+    client : int
+        Which client this is, 0-based.
+    round : int
+        1-based.
+    ledger : Ledger
+        The client's own, carried over the rounds of a run; every release is charged here.
+    noise : callable of str to Noise
+        A noise source for a named purpose; independent between purposes, clients and rounds.
+    rng : callable of str to Generator
+        Reproducible randomness that is not about privacy (shuffles, initial weights).
+    state : RecordDict
+        Stays on the client between the rounds of a run.
+    config : mapping
+        Settings of this one message from the method's server side; untrusted.
+    """
+
+    client: int = 0
+    round: int = 1
+    ledger: Ledger = field(default_factory=lambda: Ledger(Budget(1.0)))
+    noise: Callable[[str], Noise] = field(kw_only=True)
+    rng: Callable[[str], np.random.Generator] = field(kw_only=True)
+    state: RecordDict = field(default_factory=RecordDict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a client sends back: arrays and plain numbers; its ledger is added by the app."""
+
+    arrays: Arrays
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ClientUpdate(Update):
+    """An update as the server sees it."""
+
+    client: int = 0
+
+
+class ClientSide(ABC):
+    """What a client does with its own rows."""
+
+    @abstractmethod
+    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        """Learn from the client's training rows.
+
+        Parameters
+        ----------
+        task : ClientTask
+        X : ndarray of shape (n_rows, n_features)
+            Inside the schema's bounds.
+        y : ndarray of shape (n_rows,)
+            Class indices, or targets.
+        arrays : mapping of str to ndarray
+            The current model from the server; untrusted, empty before the first round.
+        """
+
+    @abstractmethod
+    def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
+        """Class probabilities (n_rows, n_classes), or targets (n_rows,), by the current model."""
+
+    def predict_by_owner(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> dict[int, np.ndarray] | None:
+        """Predicted classes by the part of the model that each client contributed, if the model has such parts."""
+        return None
+
+
+class TooFewClients(RuntimeError):
+    """Fewer clients answered than the run needs."""
+
+
+class ServerSide(ABC):
+    """The server's part of a method, as plain functions over updates.
+
+    The app runs it as a Flower strategy: in each exchange it sends one message to every participant and hands the
+    sound replies to `aggregate`. A method whose rounds need several exchanges (secure aggregation, growing level by
+    level) counts exchanges where others count rounds.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    @abstractmethod
+    def planned(self) -> list[Entry]:
+        """What one client will release over the run; the app refuses it before training if it is too much."""
+
+    def unprotected(self) -> list[str]:
+        """What a client will send without protection, in words; empty if everything is covered."""
+        return []
+
+    def initial_arrays(self) -> Arrays:
+        """The model before the first round."""
+        return {}
+
+    @property
+    def exchanges(self) -> int:
+        """Exchanges of the run, at most; one a round by default."""
+        return self.task.rounds
+
+    def is_round_end(self, exchange: int) -> bool:
+        """Whether a new model exists after this exchange, so that it is worth judging."""
+        return True
+
+    def participants(self, round_: int, clients: list[int]) -> list[int]:
+        """Which of the training clients take part in an exchange; all by default."""
+        return clients
+
+    def arrays_for(self, round_: int, client: int) -> Arrays | None:
+        """Arrays for one client's message; None sends the current model to all."""
+        return None
+
+    def config(self, round_: int, client: int) -> Mapping[str, Any]:
+        """Settings for one client's message of a round."""
+        return {}
+
+    def check(self, update: ClientUpdate) -> None:  # noqa: B027 - optional hook
+        """Raise ``DPForestError`` if an update is not sound; its client then counts as failed."""
+
+    @abstractmethod
+    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+        """The new model from the sound updates of an exchange; None keeps the one there is."""
+
+    def progress(self) -> str:
+        """A few words about the round that just ended, for the log."""
+        return ""
+
+    @property
+    def finished(self) -> bool:
+        """Whether to stop before all rounds are done."""
+        return False
+
+    def report(self) -> dict[str, Any]:
+        """Facts about the finished run for its ``metrics.json``."""
+        return {}
+
+    def round_facts(self) -> dict[str, Any]:
+        """More columns for ``rounds.csv`` about the exchange that just ended."""
+        return {}
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write the final model into an existing folder."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method under its name.
+
+    Parameters
+    ----------
+    name : str
+        As in ``conf/strategy``.
+    settings : type
+        Frozen dataclass that validates its values.
+    server : type of ServerSide
+    client : type of ClientSide
+    unit : str
+        The privacy unit and neighbours of its guarantee.
+    trust : str
+        Who must be trusted.
+    default_rounds : int
+        Rounds when the experiment does not say.
+    """
+
+    name: str
+    settings: type
+    server: Callable[[Task], ServerSide]
+    client: Callable[[], ClientSide]
+    unit: str
+    trust: str
+    default_rounds: int = 1

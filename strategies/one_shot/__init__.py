@@ -1,0 +1,22 @@
+"""One-shot private forest: every client grows its own private trees and sends them once.
+
+Published setting: Favero et al. 2024. Default setting: the same single exchange with tight accounting, one private
+choice a node among public candidates, and soft votes.
+"""
+
+from dpforest.ledger import RECORD_UNIT
+from strategies.method import Method
+from strategies.one_shot.client import OneShotClient
+from strategies.one_shot.server import OneShotServer
+from strategies.one_shot.settings import OneShotSettings
+
+METHODS = (
+    Method(
+        name="one_shot",
+        settings=OneShotSettings,
+        server=OneShotServer,
+        client=OneShotClient,
+        unit=RECORD_UNIT,
+        trust="server and other clients not trusted",
+    ),
+)

@@ -1,0 +1,71 @@
+"""The server's side of the one-shot forest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dpforest.errors import DPForestError
+from dpforest.forest import Forest, Limits, concatenate, feature_importances, pack, unpack
+from dpforest.growers import ResolvedSettings, finish_classifier, planned_entries, resolve
+from dpforest.growers.budget import leaf_epsilon
+from dpforest.ledger import Entry
+from dpforest.mechanisms import DiscreteLaplaceCounts
+from strategies.forests import model_arrays, save_forest
+from strategies.method import Arrays, ClientUpdate, ServerSide, Task
+from strategies.one_shot.settings import COUNT_SHARE, OneShotSettings
+
+
+class OneShotServer(ServerSide):
+    """Collects the clients' trees into one forest that votes."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        if not task.schema.is_classification:
+            raise DPForestError("one_shot grows classification trees; use strategy=fext for a regression target")
+        self._settings: OneShotSettings = task.settings
+        self._epsilon = task.budget.epsilon * (1 - COUNT_SHARE if self._settings.rows == "noised" else 1)
+        self._forest: Forest | None = None
+
+    def planned(self) -> list[Entry]:
+        entries = planned_entries(self._resolved({}), self._epsilon, self.task.schema)
+        if self._settings.rows == "noised":
+            entries.insert(0, DiscreteLaplaceCounts(COUNT_SHARE * self.task.budget.epsilon).entry("number of rows"))
+        return entries
+
+    def check(self, update: ClientUpdate) -> None:
+        self._read(update)
+
+    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
+        forest = concatenate([self._read(update) for update in updates])
+        self._forest = replace(forest, provenance={"method": "one_shot", "clients": len(updates)})
+        return model_arrays(self._forest, pack(self._forest))
+
+    def report(self) -> dict[str, Any]:
+        assert self._forest is not None
+        names = self.task.schema.feature_names
+        importances = feature_importances(self._forest)
+        return {
+            "trees": self._forest.n_trees,
+            "nodes": self._forest.n_nodes,
+            "importances": {name: float(value) for name, value in zip(names, importances, strict=True)},
+        }
+
+    def save(self, folder: Path) -> None:
+        assert self._forest is not None
+        save_forest(self._forest, folder)
+
+    def _resolved(self, metrics: dict[str, float]) -> ResolvedSettings:
+        rows = int(metrics["rows"]) if "rows" in metrics else self._settings.public_rows(self.task.schema)
+        return resolve(self._settings, self._epsilon, max(1, rows))
+
+    def _read(self, update: ClientUpdate) -> Forest:
+        """One client's trees as probabilities; raises InvalidForest if they are not sound."""
+        settings = self._resolved(dict(update.metrics))
+        limits = Limits(
+            trees=settings.trees, nodes=settings.trees * (2 ** (settings.depth + 1) - 1), depth=settings.depth
+        )
+        counts = unpack(update.arrays, self.task.schema, "counts", limits=limits)
+        finished = finish_classifier(counts, settings, leaf_epsilon(settings, self._epsilon, self.task.schema.n_features))
+        return finished.with_owner(str(update.client))

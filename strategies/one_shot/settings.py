@@ -1,0 +1,43 @@
+"""Settings of the one-shot forest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dpforest.errors import DPForestError
+from dpforest.growers import GrowerSettings
+from dpforest.schema import Schema
+
+# Share of the budget for a noised row count, where the rule for ``auto`` asks for one.
+COUNT_SHARE = 0.01
+_FALLBACK_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class OneShotSettings(GrowerSettings):
+    """How each client grows its trees (see `GrowerSettings`), and what the rule for ``auto`` may know.
+
+    Parameters
+    ----------
+    rows : {"schema", "noised"} or int
+        Amount of data that the rule for ``auto`` assumes: the schema's public order of magnitude, the client's own
+        noised count (1 per cent of the budget), or a number.
+    candidate_bounds : mapping of str to (float, float)
+        Bounds of random thresholds for features whose name starts with the key; the schema's otherwise.
+    """
+
+    rows: Literal["schema", "noised"] | int = "schema"
+    candidate_bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rows not in ("schema", "noised") and (
+            isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1
+        ):
+            raise DPForestError(f"rows {self.rows!r} must be 'schema', 'noised' or a whole number from 1")
+
+    def public_rows(self, schema: Schema) -> int:
+        """The public number for the rule (not for ``rows="noised"``)."""
+        return self.rows if isinstance(self.rows, int) else schema.rows or _FALLBACK_ROWS
