@@ -53,8 +53,8 @@ class Feature:
             raise SchemaError(f"feature {self.name!r}: bounds [{self.low}, {self.high}] must be finite with low < high")
         if max(abs(self.low), abs(self.high)) > _LARGEST:
             raise SchemaError(
-                f"feature {self.name!r}: bounds [{self.low:g}, {self.high:g}] must be single-precision numbers, at most "
-                f"{_LARGEST:.3g}: rescale the column"
+                f"feature {self.name!r}: bounds [{self.low:g}, {self.high:g}] must fit single precision "
+                f"(at most {_LARGEST:.3g}): rescale the column"
             )
         if self.scale not in ("linear", "signed_sqrt"):
             raise SchemaError(f"feature {self.name!r}: scale {self.scale!r} must be 'linear' or 'signed_sqrt'")

@@ -20,12 +20,12 @@ _OUTPUTS: tuple[Output, ...] = ("probability", "logit", "target", "target_sum")
 def model_arrays(forest: Forest, packed: Arrays) -> dict[str, np.ndarray]:
     """Arrays of a finished forest as they go to the clients: packed trees, what they hold, and who sent them."""
     owners = np.array([int(owner) if owner else -1 for owner in forest.owners], dtype=np.int32)
-    return {**packed, "owners": owners, "output": np.array(_OUTPUTS.index(forest.output))}
+    return {**packed, "owners": owners, "output": np.array([_OUTPUTS.index(forest.output)])}
 
 
 def read_model(arrays: Arrays, schema: Schema) -> Forest:
     """The forest in `model_arrays`, validated."""
-    output = int(arrays["output"]) if "output" in arrays else -1
+    output = int(arrays["output"][0]) if np.shape(arrays.get("output")) == (1,) else -1
     if not 0 <= output < len(_OUTPUTS) or "owners" not in arrays:
         raise InvalidForest("the model does not say what its trees hold")
     owners = tuple("" if owner < 0 else str(owner) for owner in np.ravel(arrays["owners"]).tolist())

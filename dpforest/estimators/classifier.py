@@ -165,7 +165,8 @@ depth_growth, leaf_share, smoothing, voting
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row, shape (n_rows,)."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        probabilities = self.predict_proba(X)
+        return self.classes_[np.argmax(probabilities, axis=1)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities in the order of ``classes_``, shape (n_rows, n_classes)."""

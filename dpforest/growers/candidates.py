@@ -60,8 +60,11 @@ class Candidates(Protocol):
     def thresholds_of(self, group: np.ndarray, feature: np.ndarray, split: np.ndarray) -> np.ndarray:
         """Thresholds that were chosen, a node."""
 
-    def route(self, starts: np.ndarray, feature: np.ndarray, split: np.ndarray) -> None:
-        """Sort the rows into the children of their nodes."""
+    def route(self, positions: np.ndarray, feature: np.ndarray, split: np.ndarray) -> None:
+        """Sort the rows into the children of their nodes; ``positions`` as of `kernels.child_positions`."""
+
+    def keep(self, nodes: np.ndarray, rows: np.ndarray) -> None:
+        """Forget all nodes and rows but those of two masks."""
 
 
 class GridCandidates:
@@ -86,10 +89,15 @@ class GridCandidates:
     def thresholds_of(self, group: np.ndarray, feature: np.ndarray, split: np.ndarray) -> np.ndarray:
         return self._thresholds[feature, split]
 
-    def route(self, starts: np.ndarray, feature: np.ndarray, split: np.ndarray) -> None:
-        kernels.route_rows(self._codes, self._codes, starts, feature, split, self._spare)
+    def route(self, positions: np.ndarray, feature: np.ndarray, split: np.ndarray) -> None:
+        kernels.route_rows(self._codes, positions, self._spare)
         self._codes, self._spare = self._spare, self._codes
         self._box.split(feature, split)
+
+    def keep(self, nodes: np.ndarray, rows: np.ndarray) -> None:
+        self._codes = self._codes[rows]
+        self._spare = np.empty_like(self._codes)
+        self._box.keep(nodes)
 
 
 class RandomCandidates:
@@ -114,9 +122,13 @@ class RandomCandidates:
     def thresholds_of(self, group: np.ndarray, feature: np.ndarray, split: np.ndarray) -> np.ndarray:
         return self._drawn[group, feature, split]
 
-    def route(self, starts: np.ndarray, feature: np.ndarray, split: np.ndarray) -> None:
-        kernels.route_rows(self._rows, self._codes, starts, feature, split, self._spare)
+    def route(self, positions: np.ndarray, feature: np.ndarray, split: np.ndarray) -> None:
+        kernels.route_rows(self._rows, positions, self._spare)
         self._rows, self._spare = self._spare, self._rows
+
+    def keep(self, nodes: np.ndarray, rows: np.ndarray) -> None:
+        self._rows = self._rows[rows]
+        self._spare = np.empty_like(self._rows)
 
 
 class _Box:
@@ -135,15 +147,11 @@ class _Box:
 
         Groups are equal runs of neighbouring nodes.
         """
-        n_features = self.lower.shape[1]
-        edges = np.zeros((n_groups, n_features, self._n_thresholds + 1), dtype=np.int32)
-        group = np.repeat(np.arange(n_groups), len(self.lower) // n_groups)[:, None]
-        column = np.arange(n_features)
-        open_box = self.lower < self.upper
-        # An interval adds 1 where it begins and takes it back where it ends; the running sum counts them.
-        np.add.at(edges, (group, column, self.lower), open_box)
-        np.subtract.at(edges, (group, column, self.upper), open_box)
-        return np.cumsum(edges, axis=2)[:, :, :-1] > 0
+        return kernels.useful_thresholds(self.lower, self.upper, n_groups, self._n_thresholds)
+
+    def keep(self, nodes: np.ndarray) -> None:
+        """Forget all nodes but those of a mask."""
+        self.lower, self.upper = self.lower[nodes], self.upper[nodes]
 
     def split(self, feature: np.ndarray, threshold: np.ndarray) -> None:
         """Replace every node's box by those of its two children."""

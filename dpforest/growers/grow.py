@@ -117,7 +117,7 @@ def _grow_by_selection(
     y, spare_y = y.copy(), np.empty_like(y)
     starts = np.array([0, len(y)], dtype=np.int64)
     n_bins = candidates.n_thresholds + 1
-    histograms = np.empty((0, schema.n_features, n_bins, schema.n_outputs), dtype=np.int32)
+    histograms = np.empty((0, schema.n_outputs, n_bins, schema.n_features), dtype=np.int32)
     chosen_feature: list[np.ndarray] = []
     chosen_threshold: list[np.ndarray] = []
     for level, (choice, entry) in enumerate(tree_plan.choices):
@@ -134,10 +134,11 @@ def _grow_by_selection(
         feature, split = np.divmod(picked, candidates.n_thresholds)
         chosen_feature.append(feature)
         chosen_threshold.append(candidates.thresholds_of(group, feature, split))
-        child_starts = np.empty(2 * n_nodes + 1, dtype=np.int64)
-        kernels.route_labels(codes, y, starts, feature, split, spare_y, child_starts)
-        candidates.route(starts, feature, split)
-        y, spare_y, starts = spare_y, y, child_starts
+        positions, starts = kernels.child_positions(codes, starts, feature, split)
+        kernels.route_labels(y, positions, spare_y)
+        y, spare_y = spare_y, y
+        if level + 1 < settings.depth:
+            candidates.route(positions, feature, split)
     leaf_counts = kernels.class_counts(y, starts, schema.n_outputs)
     noised = tree_plan.counts.release(leaf_counts, tree_plan.count_entries[0], ledger, noise)
     return _complete_tree(schema, np.concatenate(chosen_feature), np.concatenate(chosen_threshold), noised)

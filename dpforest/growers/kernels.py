@@ -3,6 +3,11 @@
 Rows are kept physically sorted by node, so that every pass reads memory in order. A row's ``code`` in a
 feature is the number of that feature's thresholds that lie strictly below its value: it goes left of
 threshold ``b`` (``value <= threshold``) exactly if ``code <= b``.
+
+Loops run over slices rather than over sums of indices: Numba checks a signed index that it cannot prove
+non-negative for wrap-around, and such a loop does not vectorise. Histograms have the features innermost, so that one
+instruction treats several features. Arithmetic is in float64, which vectorises and is exact for whole numbers below
+2 ** 53; `_exact_float_roots` guards the only place where that would not suffice.
 """
 
 from __future__ import annotations
@@ -13,8 +18,8 @@ from numba import njit
 SCORE_UNIT = 256
 _SCORE_SHIFT = 16  # SCORE_UNIT ** 2 == 1 << _SCORE_SHIFT
 
-
-_BLOCK = 256
+_BLOCK = 128
+_AT_ONCE = 8  # thresholds that `bin_rows` compares in one pass
 
 
 @njit(cache=True, nogil=True)
@@ -32,34 +37,77 @@ def bin_rows(X, thresholds):
     uint8 array of shape (n_rows, n_features)
     """
     n_rows, n_features = X.shape
+    n_passes = (thresholds.shape[1] + _AT_ONCE - 1) // _AT_ONCE
+    table = np.full((n_features, n_passes * _AT_ONCE), np.inf, dtype=X.dtype)
+    table[:, : thresholds.shape[1]] = thresholds
     codes = np.empty((n_rows, n_features), dtype=np.uint8)
-    # One feature of a block of rows against one threshold at a time: branch-free, so it vectorises,
-    # and several times faster than a binary search a cell for the few dozen thresholds of a grid.
-    values = np.empty(_BLOCK, dtype=X.dtype)
+    # A block of rows is turned on its side, so that many values of one feature meet the same thresholds: branch-free
+    # and vectorised, which beats a binary search a cell for the few dozen thresholds of a grid.
+    values = np.zeros((n_features, _BLOCK), dtype=X.dtype)
+    results = np.empty((n_features, _BLOCK), dtype=np.uint8)
     below = np.empty(_BLOCK, dtype=np.int32)
     for start in range(0, n_rows, _BLOCK):
-        size = min(_BLOCK, n_rows - start)
+        rows = X[start : start + _BLOCK]
+        for i in range(rows.shape[0]):
+            for f in range(n_features):
+                values[f, i] = rows[i, f]
         for f in range(n_features):
-            for i in range(size):
-                values[i] = X[start + i, f]
+            column = values[f]
             below[:] = 0
-            for t in range(thresholds.shape[1]):
-                threshold = thresholds[f, t]
+            for k in range(n_passes):
+                t = table[f, k * _AT_ONCE : (k + 1) * _AT_ONCE]
+                t0, t1, t2, t3, t4, t5, t6, t7 = t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]
                 for i in range(_BLOCK):
-                    below[i] += threshold < values[i]
-            for i in range(size):
-                codes[start + i, f] = below[i]
+                    x = column[i]
+                    below[i] += (
+                        np.int32(t0 < x)
+                        + np.int32(t1 < x)
+                        + np.int32(t2 < x)
+                        + np.int32(t3 < x)
+                        + np.int32(t4 < x)
+                        + np.int32(t5 < x)
+                        + np.int32(t6 < x)
+                        + np.int32(t7 < x)
+                    )
+            result = results[f]
+            for i in range(_BLOCK):
+                result[i] = below[i]
+        out = codes[start : start + _BLOCK]
+        for i in range(out.shape[0]):
+            for f in range(n_features):
+                out[i, f] = results[f, i]
+    return codes
+
+
+@njit(cache=True, nogil=True)
+def bin_rows_by_node(X, starts, group, thresholds):
+    """Codes of sorted rows against thresholds that differ from group to group.
+
+    Parameters
+    ----------
+    thresholds : array of shape (n_groups, n_features, n_thresholds), same dtype as ``X``
+    """
+    codes = np.empty(X.shape, dtype=np.uint8)
+    for v in range(starts.shape[0] - 1):
+        rows, out = X[starts[v] : starts[v + 1]], codes[starts[v] : starts[v + 1]]
+        table = thresholds[group[v]]
+        for i in range(rows.shape[0]):
+            for f in range(rows.shape[1]):
+                below = 0
+                for t in range(table.shape[1]):
+                    below += table[f, t] < rows[i, f]
+                out[i, f] = below
     return codes
 
 
 @njit(cache=True, nogil=True)
 def count_classes(codes, y, start, stop, histogram):
-    """Add rows ``start:stop`` to ``histogram`` of shape (n_features, n_bins, n_classes)."""
-    n_features = codes.shape[1]
-    for i in range(start, stop):
-        c = y[i]
-        for f in range(n_features):
-            histogram[f, codes[i, f], c] += 1
+    """Add rows ``start:stop`` to ``histogram`` of shape (n_classes, n_bins, n_features)."""
+    rows, labels = codes[start:stop], y[start:stop]
+    for i in range(rows.shape[0]):
+        plane = histogram[labels[i]]
+        for f in range(rows.shape[1]):
+            plane[rows[i, f], f] += 1
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -74,42 +122,71 @@ def _scaled_norm(square_sum):
     return root
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _exact_float_roots(square_sum):
+    """Whether `_scaled_norm` of all whole numbers up to ``square_sum`` needs no integers.
+
+    Up to ``target = 2 ** 52``, a root just below a whole number m <= 2 ** 26 is at most ``m - 1 / (2 m)``, farther
+    from m than float64 rounds.
+    """
+    return square_sum * SCORE_UNIT * SCORE_UNIT <= 2.0**52
+
+
 @njit(cache=True, nogil=True)
-def add_scores(histogram, scores):
+def add_scores(histogram, totals, squares, products, scores):
     """Add one node's score of every candidate to its group's ``scores``.
+
+    With ``l`` the class counts left of a candidate and ``t`` the node's, the squared norm of the right side is
+    ``|t|^2 - 2 t.l + |l|^2``; so one pass a class over running sums gives both sides.
 
     Parameters
     ----------
-    histogram : int32 array of shape (n_features, n_bins, n_classes)
+    histogram : int32 array of shape (n_classes, n_bins, n_features)
         Class counts of the node.
+    totals : int64 array of shape (n_classes,)
+        Class counts of the node, all bins together.
+    squares, products : float64 arrays of shape (n_bins - 1, n_features)
+        Room for ``|l|^2`` and ``t.l``.
     scores : int64 array of shape (n_features, n_bins - 1)
     """
-    n_features, n_bins, n_classes = histogram.shape
-    left = np.empty(n_classes, dtype=np.int64)
-    total = np.zeros(n_classes, dtype=np.int64)
-    for b in range(n_bins):
-        for c in range(n_classes):
-            total[c] += histogram[0, b, c]
-    whole = np.int64(0)
-    for c in range(n_classes):
-        whole += total[c] * total[c]
-    unsplit = _scaled_norm(whole)
-    for f in range(n_features):
+    n_features = histogram.shape[2]
+    squares[:] = 0.0
+    products[:] = 0.0
+    whole = 0.0
+    left = np.empty(n_features, dtype=np.int32)
+    for c in range(totals.shape[0]):
+        if totals[c] == 0:
+            continue
+        total = np.float64(totals[c])
+        whole += total * total
         left[:] = 0
-        previous = unsplit
-        for b in range(n_bins - 1):
-            moved = 0
-            square_left = np.int64(0)
-            square_right = np.int64(0)
-            for c in range(n_classes):
-                moved += histogram[f, b, c]
-                left[c] += histogram[f, b, c]
-                right = total[c] - left[c]
-                square_left += left[c] * left[c]
-                square_right += right * right
-            if moved > 0:
-                previous = _scaled_norm(square_left) + _scaled_norm(square_right)
-            scores[f, b] += previous
+        plane = histogram[c]
+        for b in range(squares.shape[0]):
+            counts, square, product = plane[b], squares[b], products[b]
+            for f in range(n_features):
+                left[f] += counts[f]
+                n = np.float64(left[f])
+                square[f] += n * n
+                product[f] += total * n
+    if _exact_float_roots(whole):
+        for b in range(squares.shape[0]):
+            square, product = squares[b], products[b]
+            for f in range(n_features):
+                right = whole - 2.0 * product[f] + square[f]
+                square[f] = np.floor(SCORE_UNIT * np.sqrt(square[f])) + np.floor(SCORE_UNIT * np.sqrt(right))
+            for f in range(n_features):
+                scores[f, b] += np.int64(square[f])
+    else:
+        for b in range(squares.shape[0]):
+            for f in range(n_features):
+                right = whole - 2.0 * products[b, f] + squares[b, f]
+                scores[f, b] += _scaled_norm(np.int64(squares[b, f])) + _scaled_norm(np.int64(right))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_pure(totals):
+    """Whether at most one class has counts: then every candidate has the score of the unsplit node."""
+    return totals.max() == totals.sum()
 
 
 @njit(cache=True, nogil=True)
@@ -130,12 +207,19 @@ def level_scores(codes, y, starts, group, n_groups, n_classes, n_bins):
     """
     n_features = codes.shape[1]
     scores = np.zeros((n_groups, n_features, n_bins - 1), dtype=np.int64)
-    histogram = np.empty((n_features, n_bins, n_classes), dtype=np.int32)
+    histogram = np.empty((n_classes, n_bins, n_features), dtype=np.int32)
+    squares = np.empty((n_bins - 1, n_features))
+    products = np.empty((n_bins - 1, n_features))
+    totals = class_counts(y, starts, n_classes)
     for v in range(starts.shape[0] - 1):
-        if starts[v] < starts[v + 1]:
-            histogram[:] = 0
-            count_classes(codes, y, starts[v], starts[v + 1], histogram)
-            add_scores(histogram, scores[group[v]])
+        if _is_pure(totals[v]):
+            scores[group[v]] += SCORE_UNIT * totals[v].sum()
+            continue
+        for c in range(n_classes):
+            if totals[v, c] > 0:
+                histogram[c] = 0
+        count_classes(codes, y, starts[v], starts[v + 1], histogram)
+        add_scores(histogram, totals[v], squares, products, scores[group[v]])
     return scores
 
 
@@ -145,18 +229,21 @@ def level_scores_by_difference(codes, y, starts, parents, group, n_groups):
 
     Parameters
     ----------
-    parents : int32 array of shape (n_nodes / 2, n_features, n_bins, n_classes)
+    parents : int32 array of shape (n_nodes / 2, n_classes, n_bins, n_features)
         Histograms of the level above; at the root an array of shape (0, ...).
 
     Returns
     -------
     scores : as `level_scores`
-    histograms : int32 array of shape (n_nodes, n_features, n_bins, n_classes)
+    histograms : int32 array of shape (n_nodes, n_classes, n_bins, n_features)
     """
     n_nodes = starts.shape[0] - 1
-    _, n_features, n_bins, n_classes = parents.shape
+    _, n_classes, n_bins, n_features = parents.shape
     scores = np.zeros((n_groups, n_features, n_bins - 1), dtype=np.int64)
-    histograms = np.zeros((n_nodes, n_features, n_bins, n_classes), dtype=np.int32)
+    histograms = np.zeros((n_nodes, n_classes, n_bins, n_features), dtype=np.int32)
+    squares = np.empty((n_bins - 1, n_features))
+    products = np.empty((n_bins - 1, n_features))
+    totals = class_counts(y, starts, n_classes)
     if n_nodes == 1:
         count_classes(codes, y, starts[0], starts[1], histograms[0])
     else:
@@ -165,62 +252,170 @@ def level_scores_by_difference(codes, y, starts, parents, group, n_groups):
             if starts[small + 1] - starts[small] > starts[large + 1] - starts[large]:
                 small, large = large, small
             count_classes(codes, y, starts[small], starts[small + 1], histograms[small])
-            whole = parents[pair].reshape(-1)
-            part = histograms[small].reshape(-1)
-            rest = histograms[large].reshape(-1)
-            for k in range(whole.shape[0]):
-                rest[k] = whole[k] - part[k]
+            for c in range(n_classes):
+                if totals[large, c] > 0:
+                    whole = parents[pair, c].reshape(-1)
+                    part = histograms[small, c].reshape(-1)
+                    rest = histograms[large, c].reshape(-1)
+                    for k in range(whole.shape[0]):
+                        rest[k] = whole[k] - part[k]
     for v in range(n_nodes):
-        if starts[v] < starts[v + 1]:
-            add_scores(histograms[v], scores[group[v]])
+        if _is_pure(totals[v]):
+            scores[group[v]] += SCORE_UNIT * totals[v].sum()
+        else:
+            add_scores(histograms[v], totals[v], squares, products, scores[group[v]])
     return scores, histograms
 
 
 @njit(cache=True, nogil=True)
-def route_rows(rows, codes, starts, feature, split, out):
-    """Write ``rows`` sorted into the children of their nodes, left before right, in stable order.
+def left_counts(codes, y, starts, n_classes, n_bins):
+    """Class counts left of every candidate of every node.
 
-    Parameters
-    ----------
-    rows : array of shape (n_rows, n_columns)
-        What moves: codes or values, sorted by node.
-    codes : uint8 array of shape (n_rows, n_features)
-        What decides.
-    feature, split : int64 arrays of shape (n_nodes,)
-        Feature and threshold index of each node.
-    out : array like ``rows``
+    Returns
+    -------
+    int64 array of shape (n_nodes, n_features, n_bins - 1, n_classes)
     """
-    n_columns = rows.shape[1]
-    for v in range(starts.shape[0] - 1):
-        f, b = feature[v], split[v]
-        to_left = starts[v]
-        to_right = starts[v]
-        for i in range(starts[v], starts[v + 1]):
-            to_right += codes[i, f] <= b
-        for i in range(starts[v], starts[v + 1]):
-            if codes[i, f] <= b:
-                k = to_left
-                to_left += 1
-            else:
-                k = to_right
-                to_right += 1
-            for g in range(n_columns):
-                out[k, g] = rows[i, g]
+    n_nodes, n_features = starts.shape[0] - 1, codes.shape[1]
+    counts = np.empty((n_nodes, n_features, n_bins - 1, n_classes), dtype=np.int64)
+    histogram = np.empty((n_classes, n_bins, n_features), dtype=np.int32)
+    for v in range(n_nodes):
+        histogram[:] = 0
+        count_classes(codes, y, starts[v], starts[v + 1], histogram)
+        for f in range(n_features):
+            out = counts[v, f]
+            for c in range(n_classes):
+                left = 0
+                for b in range(n_bins - 1):
+                    left += histogram[c, b, f]
+                    out[b, c] = left
+    return counts
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _gini(counts):
+    # A child without any count says nothing: its Gini is taken as 1, the upper bound, so that it is never preferred.
+    total = max(counts.sum(), 1)
+    impurity = 1.0
+    for c in range(counts.shape[0]):
+        share = counts[c] / total
+        impurity -= share * share
+    return impurity
 
 
 @njit(cache=True, nogil=True)
-def route_labels(codes, y, starts, feature, split, out, out_starts):
-    """`route_rows` for labels; also writes the ``2 * n_nodes + 1`` starts of the children."""
-    for v in range(starts.shape[0] - 1):
-        f, b = feature[v], split[v]
-        k = starts[v]
-        for side in range(2):
-            out_starts[2 * v + side] = k
-            for i in range(starts[v], starts[v + 1]):
-                if (codes[i, f] > b) == side:
-                    out[k] = y[i]
-                    k += 1
-    out_starts[2 * (starts.shape[0] - 1)] = starts[-1]
+def smallest_gini(parents, lefts, weighted):
+    """Candidate of each node whose children have the smallest average Gini; the first of equals.
+
+    Parameters
+    ----------
+    parents : int64 array of shape (n_nodes, n_classes)
+        Non-negative class counts of the nodes.
+    lefts : int64 array of shape (n_nodes, n_candidates, n_classes)
+        Non-negative class counts left of each candidate; the right side's are the parent's minus these, at least 0.
+    weighted : bool
+        Weight the children by their counts, else take the plain mean.
+
+    Returns
+    -------
+    int64 array of shape (n_nodes,)
+    """
+    n_nodes, n_candidates, n_classes = lefts.shape
+    best = np.zeros(n_nodes, dtype=np.int64)
+    right = np.empty(n_classes, dtype=np.int64)
+    for v in range(n_nodes):
+        smallest = np.inf
+        for k in range(n_candidates):
+            left = lefts[v, k]
+            for c in range(n_classes):
+                right[c] = max(parents[v, c] - left[c], 0)
+            if weighted:
+                n_left, n_right = left.sum(), right.sum()
+                impurity = (n_left * _gini(left) + n_right * _gini(right)) / max(n_left + n_right, 1)
+            else:
+                impurity = (_gini(left) + _gini(right)) / 2
+            if impurity < smallest:
+                smallest = impurity
+                best[v] = k
+    return best
+
+
+@njit(cache=True, nogil=True)
+def useful_thresholds(lower, upper, n_groups, n_thresholds):
+    """Which thresholds lie inside the box of some node of a group.
+
+    Parameters
+    ----------
+    lower, upper : int16 arrays of shape (n_nodes, n_features)
+        A node's box holds the thresholds ``lower <= b < upper`` of a feature. Groups are equal runs of nodes.
+
+    Returns
+    -------
+    bool array of shape (n_groups, n_features, n_thresholds)
+    """
+    n_nodes, n_features = lower.shape
+    useful = np.zeros((n_groups, n_features, n_thresholds), dtype=np.bool_)
+    nodes_a_group = n_nodes // n_groups
+    for g in range(n_groups):
+        for v in range(g * nodes_a_group, (g + 1) * nodes_a_group):
+            for f in range(n_features):
+                # Most nodes of a group leave most features whole, so that all is known after the first.
+                if lower[v, f] < upper[v, f]:
+                    useful[g, f, lower[v, f] : upper[v, f]] = True
+    return useful
+
+
+@njit(cache=True, nogil=True)
+def child_positions(codes, starts, feature, split):
+    """Where each row goes when the rows are sorted into the children of their nodes.
+
+    Left comes before right and the order inside a child stays as it was.
+
+    Parameters
+    ----------
+    codes : uint8 array of shape (n_rows, n_features)
+        Sorted by node.
+    feature, split : int64 arrays of shape (n_nodes,)
+        Feature and threshold index of each node.
+
+    Returns
+    -------
+    positions : uint32 array of shape (n_rows,)
+        For `route_rows` and `route_labels`.
+    child_starts : int64 array of shape (2 * n_nodes + 1,)
+    """
+    n_nodes = starts.shape[0] - 1
+    positions = np.empty(codes.shape[0], dtype=np.uint32)
+    child_starts = np.empty(2 * n_nodes + 1, dtype=np.int64)
+    for v in range(n_nodes):
+        column, out = codes[starts[v] : starts[v + 1], feature[v]], positions[starts[v] : starts[v + 1]]
+        n_left = 0
+        for i in range(column.shape[0]):
+            n_left += column[i] <= split[v]
+        to_left, to_right = starts[v], starts[v] + n_left
+        child_starts[2 * v], child_starts[2 * v + 1] = to_left, to_right
+        for i in range(column.shape[0]):
+            goes_left = column[i] <= split[v]
+            out[i] = to_left if goes_left else to_right
+            to_left += goes_left
+            to_right += 1 - goes_left
+    child_starts[2 * n_nodes] = starts[n_nodes]
+    return positions, child_starts
+
+
+@njit(cache=True, nogil=True)
+def route_rows(rows, positions, out):
+    """Write row ``i`` of ``rows`` to row ``positions[i]`` of ``out``."""
+    for i in range(rows.shape[0]):
+        source, target = rows[i], out[positions[i]]
+        for g in range(source.shape[0]):
+            target[g] = source[g]
+
+
+@njit(cache=True, nogil=True)
+def route_labels(y, positions, out):
+    """`route_rows` for labels."""
+    for i in range(y.shape[0]):
+        out[positions[i]] = y[i]
 
 
 @njit(cache=True, nogil=True)
@@ -228,20 +423,7 @@ def class_counts(y, starts, n_classes):
     """Class counts of each node; int64 array of shape (n_nodes, n_classes)."""
     counts = np.zeros((starts.shape[0] - 1, n_classes), dtype=np.int64)
     for v in range(starts.shape[0] - 1):
-        for i in range(starts[v], starts[v + 1]):
-            counts[v, y[i]] += 1
+        labels, row = y[starts[v] : starts[v + 1]], counts[v]
+        for i in range(labels.shape[0]):
+            row[labels[i]] += 1
     return counts
-
-
-@njit(cache=True, nogil=True)
-def bin_rows_by_node(X, starts, group, thresholds):
-    """Codes of sorted rows against thresholds that differ from group to group.
-
-    Parameters
-    ----------
-    thresholds : array of shape (n_groups, n_features, n_thresholds), same dtype as ``X``
-    """
-    codes = np.empty(X.shape, dtype=np.uint8)
-    for v in range(starts.shape[0] - 1):
-        codes[starts[v] : starts[v + 1]] = bin_rows(X[starts[v] : starts[v + 1]], thresholds[group[v]])
-    return codes

@@ -62,7 +62,9 @@ class Entry:
         if self.epsilon and self.mu:
             raise DPForestError(f"ledger entry {self.what!r}: give epsilon (pure) or mu (Gaussian), not both")
         if self.rows != ALL_ROWS and "/" not in self.rows:
-            raise DPForestError(f"ledger entry {self.what!r}: rows {self.rows!r} must be {ALL_ROWS!r} or from rows_slice")
+            raise DPForestError(
+                f"ledger entry {self.what!r}: rows {self.rows!r} must be {ALL_ROWS!r} or from rows_slice"
+            )
         if self.times < 1:
             raise DPForestError(f"ledger entry {self.what!r}: times {self.times} must be at least 1")
         if self.protected and not self.epsilon and not self.mu:

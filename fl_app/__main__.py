@@ -1,0 +1,106 @@
+"""``python -m fl_app``: one run, or with ``-m`` a sweep in one warm simulation."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import hydra
+from flwr.serverapp import Grid
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from dpforest.errors import DPForestError
+from fl_app.client_app import app as client_app
+from fl_app.compare import write_results
+from fl_app.config import check_overrides, conf_folder, to_experiment
+from fl_app.grids import in_process, roster, wait_for_nodes
+from fl_app.jobs import default_output, output_base, run_job
+from fl_app.screen import log_to_screen
+from fl_app.session import SimulationSession, quiet_flower
+from strategies.method import TooFewClients
+
+log = logging.getLogger("fl_app")
+
+
+class _Engine:
+    """The grid that the jobs of this process share; it grows when a job needs more nodes."""
+
+    def __init__(self) -> None:
+        self._opened: AbstractContextManager[Grid] | None = None
+        self._key: tuple[str, str | None] | None = None
+        self._nodes: dict[int, int] = {}
+        self._grid: Grid | None = None
+
+    def grid(self, kind: str, wanted: int, ray_address: str | None) -> tuple[Grid, dict[int, int]]:
+        """A grid with at least ``wanted`` nodes, and which node plays which client."""
+        if self._grid is None or self._key != (kind, ray_address) or len(self._nodes) < wanted:
+            self.close()
+            if kind == "simulation":
+                self._opened = SimulationSession(client_app, wanted, ray_address)
+            elif kind == "in_process":
+                self._opened = in_process(client_app, wanted)
+            else:
+                raise DPForestError(f"engine.kind {kind!r} must be simulation or in_process")
+            self._grid = self._opened.__enter__()
+            self._nodes = roster(self._grid, wait_for_nodes(self._grid, wanted, 120), 120)
+            self._key = (kind, ray_address)
+        return self._grid, {client: node for client, node in self._nodes.items() if client < wanted}
+
+    def close(self) -> None:
+        """End the simulation."""
+        if self._opened is not None:
+            self._opened.__exit__(None, None, None)
+        self._opened = self._grid = None
+
+
+_engine = _Engine()
+_failures: list[str] = []
+
+
+@hydra.main(config_path=str(conf_folder()), config_name="config", version_base="1.3")
+def _job(config: DictConfig) -> None:
+    sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+    overrides = list(HydraConfig.get().overrides.task)
+    try:
+        experiment = to_experiment(config)
+        wanted = config.engine.nodes or experiment.partition.count(experiment.source)
+        if sweep:
+            output = Path(HydraConfig.get().runtime.output_dir)
+        elif config.output:
+            output = Path(config.output)
+        else:
+            output = default_output(experiment, output_base())
+        grid, nodes = _engine.grid(config.engine.kind, wanted, config.engine.ray_address)
+        run_job(experiment, grid, output, nodes, overrides)
+    except (DPForestError, TooFewClients) as error:
+        _failures.append(f"{' '.join(overrides)}: {error}")
+        log.error("error: %s", error)
+    finally:
+        if sweep:
+            write_results(Path(HydraConfig.get().sweep.dir))
+
+
+def main() -> int:
+    """Run, and say by the exit code whether everything went well."""
+    quiet_flower()
+    log_to_screen()
+    atexit.register(_engine.close)
+    try:
+        check_overrides([argument for argument in sys.argv[1:] if not argument.startswith("-")])
+    except DPForestError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    try:
+        _job()
+    finally:
+        _engine.close()
+    return 1 if _failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

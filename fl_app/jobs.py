@@ -1,0 +1,56 @@
+"""From a composed configuration to a run folder, and from run folders to a sweep's table."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from flwr.serverapp import Grid
+
+from fl_app.experiment import Experiment
+from fl_app.run import Run, run_experiment
+from fl_app.run_folder import RunFolder
+from fl_app.tables import run_table
+
+log = logging.getLogger(__name__)
+
+
+def default_output(experiment: Experiment, base: Path) -> Path:
+    """A folder named after time, strategy and data set."""
+    stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    name = f"{stamp}-{experiment.method.name}-{experiment.source.name}"
+    path, number = base / name, 2
+    while path.exists():
+        path, number = base / f"{name}-{number}", number + 1
+    return path
+
+
+def output_base() -> Path:
+    """Where runs go when nothing is said: ``$DPFOREST_RUNS`` or ``runs`` in the working directory."""
+    return Path(os.environ.get("DPFOREST_RUNS", "runs"))
+
+
+def run_job(
+    experiment: Experiment,
+    grid: Grid,
+    output: Path,
+    nodes: dict[int, int] | None = None,
+    overrides: Sequence[str] = (),
+) -> Run:
+    """Run one experiment into a run folder and say how it went."""
+    folder = RunFolder(output)
+    with folder.recording(experiment, overrides):
+        log.info("%s on %s, epsilon %g, seed %d", experiment.method.name, experiment.source.name,
+                 experiment.privacy.epsilon, experiment.seed)  # fmt: skip
+        run = run_experiment(experiment, grid, nodes, _log_round)
+        folder.write(run)
+        log.info("\n%s", run_table(run.metrics, run.privacy))
+    log.info("run folder: %s", folder.path)
+    return run
+
+
+def _log_round(exchange: int, exchanges: int, words: str) -> None:
+    log.info("round %d/%d: %s", exchange, exchanges, words)

@@ -1,0 +1,259 @@
+"""One experiment on one grid: the single way through, whichever door was used."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord
+from flwr.serverapp import Grid
+
+from dpforest.errors import DPForestError
+from dpforest.ledger import Ledger
+from fl_app.experiment import Experiment
+from fl_app.grids import Meter, Traffic, roster, wait_for_nodes
+from fl_app.metrics import add_sums, confusion_matrix, memorization_rate, primary_metric, summarize
+from fl_app.strategy import Cohort, Failure, Judged, MethodStrategy
+from strategies.messages import to_arrays_record
+from strategies.method import ServerSide
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Run:
+    """A finished run: what the run folder holds."""
+
+    experiment: Experiment
+    side: ServerSide
+    metrics: dict[str, Any]
+    rounds: list[dict[str, Any]]
+    clients: list[dict[str, Any]]
+    privacy: dict[str, Any]
+    failures: list[Failure] = field(default_factory=list)
+
+
+def run_experiment(
+    experiment: Experiment,
+    grid: Grid,
+    nodes: dict[int, int] | None = None,
+    on_round: Callable[[int, int, str], None] | None = None,
+) -> Run:
+    """Train and judge one experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    grid : Grid
+        A simulation, a federation of SuperNodes, or an in-process grid.
+    nodes : mapping of int to int, optional
+        Which node plays which client, if it is known from an earlier run on the same grid.
+    on_round : callable, optional
+        Is told the exchange, their number, and how it went.
+
+    Raises
+    ------
+    DPForestError
+        The experiment does not fit the grid, or its plan exceeds the budget; nothing was trained.
+    TooFewClients
+        Too many clients failed.
+    """
+    start = time.perf_counter()
+    if nodes is None:
+        nodes = roster(grid, wait_for_nodes(grid, 1, experiment.timeout), experiment.timeout)
+    cohort, clients = _cohort(experiment, nodes)
+    task = experiment.task(clients)
+    side = experiment.method.server(task)
+    _refuse_over_budget(experiment, side)
+    base = {"experiment": experiment.to_json(), "run": uuid.uuid4().hex}
+    strategy = MethodStrategy(side, cohort, base, experiment.min_clients, by_owner=bool(experiment.memorization))
+    strategy.summary()
+    meter = Meter(grid)
+    rows = _exchange_all(experiment, strategy, meter, on_round)
+    judged = rows[-1].pop("judged")
+    for row in rows[:-1]:
+        row.pop("judged", None)
+    seconds = time.perf_counter() - start
+    return Run(
+        experiment=experiment,
+        side=side,
+        metrics=_metrics(experiment, strategy, judged, rows, clients, seconds),
+        rounds=rows,
+        clients=_client_rows(strategy, judged, meter),
+        privacy=_privacy(experiment, side, strategy.ledgers),
+        failures=strategy.failures,
+    )
+
+
+def _cohort(experiment: Experiment, nodes: dict[int, int]) -> tuple[Cohort, int]:
+    clients = experiment.clients_for(len(nodes))
+    if missing := sorted(set(range(clients)) - set(nodes)):
+        raise DPForestError(
+            f"the experiment makes {clients} clients, but no node plays client {missing[0]} "
+            f"({len(nodes)} nodes are there): start {clients} nodes (num-supernodes={clients}), "
+            f"or set partition.clients={len(nodes)}"
+        )
+    roles = experiment.roles(clients)
+    # Under a subject split, clients that train have no test rows of their own.
+    by_subject = experiment.evaluation.split == "subject"
+    train = {c: nodes[c] for c in range(clients) if roles[c] == "train"}
+    test = {c: nodes[c] for c in range(clients) if roles[c] == "test" or (roles[c] == "train" and not by_subject)}
+    return Cohort(train, test, clients), clients
+
+
+def _refuse_over_budget(experiment: Experiment, side: ServerSide) -> None:
+    Ledger(experiment.privacy.budget, experiment.method.unit, experiment.method.trust).require(side.planned())
+
+
+def _exchange_all(
+    experiment: Experiment,
+    strategy: MethodStrategy,
+    meter: Meter,
+    on_round: Callable[[int, int, str], None] | None,
+) -> list[dict[str, Any]]:
+    side = strategy.side
+    arrays = to_arrays_record(side.initial_arrays())
+    rows = []
+    for exchange in range(1, side.exchanges + 1):
+        messages = strategy.configure_train(exchange, arrays, ConfigRecord(), meter.grid)
+        replies, training = meter.exchange(messages, experiment.timeout)
+        new_arrays, _ = strategy.aggregate_train(exchange, replies)
+        arrays = new_arrays if new_arrays is not None else arrays
+        last = exchange == side.exchanges or side.finished
+        row = {
+            "round": exchange,
+            "answered": strategy.rounds[exchange].answered,
+            "asked": strategy.rounds[exchange].asked,
+            "bytes_down": training.down,
+            "bytes_up": training.up,
+            "train_seconds": round(training.seconds, 4),
+            **side.round_facts(),
+        }
+        if side.is_round_end(exchange) or last:
+            row |= _judge(experiment, strategy, meter, exchange, arrays)
+        rows.append(row)
+        if on_round:
+            on_round(exchange, side.exchanges, _words(row, side))
+        if last:
+            break
+    return rows
+
+
+def _judge(
+    experiment: Experiment, strategy: MethodStrategy, meter: Meter, exchange: int, arrays: ArrayRecord
+) -> dict[str, Any]:
+    messages = strategy.configure_evaluate(exchange, arrays, ConfigRecord(), meter.grid)
+    replies, traffic = meter.exchange(messages, experiment.timeout)
+    strategy.aggregate_evaluate(exchange, replies)
+    judged = strategy.rounds[exchange].judged
+    summary = summarize(add_sums(j.sums for j in judged)) if judged else {}
+    return {**summary, **_evaluation_traffic(traffic), "judged": judged}
+
+
+def _evaluation_traffic(traffic: Traffic) -> dict[str, Any]:
+    return {"evaluation_bytes_down": traffic.down, "evaluation_seconds": round(traffic.seconds, 4)}
+
+
+def _words(row: dict[str, Any], side: ServerSide) -> str:
+    parts = [f"{row['answered']}/{row['asked']} clients"]
+    if judged := [name for name in ("accuracy", "r2") if name in row]:
+        parts.append(f"{judged[0]} {row[judged[0]]:.3f}")
+    if words := side.progress():
+        parts.append(words)
+    return ", ".join(parts)
+
+
+def _metrics(
+    experiment: Experiment,
+    strategy: MethodStrategy,
+    judged: list[Judged],
+    rows: list[dict[str, Any]],
+    clients: int,
+    seconds: float,
+) -> dict[str, Any]:
+    metrics: dict[str, Any] = {}
+    if judged:
+        sums = add_sums(j.sums for j in judged)
+        metrics |= summarize(sums)
+        primary = primary_metric(metrics)
+        scores = {j.client: summarize(j.sums)[primary] for j in judged}
+        metrics["worst_client"] = min(scores.values())
+        metrics["best_client"] = max(scores.values())
+        if "confusion" in sums:
+            metrics["confusion"] = confusion_matrix(sums)
+            metrics["classes"] = list(experiment.schema(clients).classes)
+            metrics["test_rows"] = int(sum(sums["confusion"]))
+        else:
+            metrics["test_rows"] = int(sums["moments"][0])
+    metrics |= {
+        "clients": len(strategy.cohort.train),
+        "rounds": len(rows),
+        "bytes_down": sum(row["bytes_down"] for row in rows),
+        "bytes_up": sum(row["bytes_up"] for row in rows),
+        "seconds": round(seconds, 3),
+        "failures": len(strategy.failures),
+    }
+    if judged and experiment.memorization:
+        metrics |= _memorization(experiment, judged)
+    return metrics | strategy.side.report()
+
+
+def _memorization(experiment: Experiment, judged: list[Judged]) -> dict[str, Any]:
+    rates = {
+        str(n): memorization_rate({j.client: j.by_owner[str(n)] for j in judged if str(n) in j.by_owner})
+        for n in experiment.memorization
+    }
+    # Each owner's tree on all test rows together: clients weigh as many rows as they have.
+    weights = {j.client: sum(j.sums["confusion"]) for j in judged}
+    owners = sorted({owner for j in judged for owner in j.by_owner.get("all", {})})
+    total = sum(weights.values())
+    alone = {
+        str(owner): sum(weights[j.client] * j.by_owner["all"][owner] for j in judged if owner in j.by_owner["all"]) / total
+        for owner in owners
+    }
+    return {"memorization_rate": rates, "owner_accuracy": alone}
+
+
+def _client_rows(strategy: MethodStrategy, judged: list[Judged], meter: Meter) -> list[dict[str, Any]]:
+    by_client = {j.client: j for j in judged}
+    nodes = {**strategy.cohort.test, **strategy.cohort.train}
+    rows = []
+    for client, node in sorted(nodes.items()):
+        traffic = meter.by_node.get(node, Traffic())
+        row: dict[str, Any] = {"client": client, "trains": client in strategy.cohort.train}
+        if client in by_client:
+            sums = by_client[client].sums
+            row |= summarize(sums)
+            row["test_rows"] = int(sum(sums["confusion"]) if "confusion" in sums else sums["moments"][0])
+        row |= {"bytes_down": traffic.down, "bytes_up": traffic.up}
+        row["failures"] = sum(f.client == client for f in strategy.failures)
+        rows.append(row)
+    return rows
+
+
+def _privacy(experiment: Experiment, side: ServerSide, ledgers: dict[int, Ledger]) -> dict[str, Any]:
+    """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
+    planned = Ledger(experiment.privacy.budget, experiment.method.unit, experiment.method.trust)
+    worst = max(ledgers.values(), key=lambda ledger: ledger.guarantee().epsilon, default=planned)
+    guarantee = worst.guarantee()
+    if experiment.source.records_per_sample > 1 and guarantee.holds:
+        samples = experiment.source.records_per_sample
+        note = f"windows overlap: one raw sample is part of up to {samples} records, so it is protected by {samples} x epsilon"
+    else:
+        note = ""
+    return {
+        "guarantee": str(guarantee),
+        "epsilon": "inf" if guarantee.epsilon == float("inf") else guarantee.epsilon,
+        "delta": guarantee.delta,
+        "unit": worst.unit,
+        "record": experiment.source.record,
+        "trust": worst.trust,
+        "note": note,
+        "evaluation": "test metrics were reported in clear for the researcher; they are not part of the guarantee",
+        "noise": "seeded: for simulation only" if experiment.privacy.noise == "seeded" else "secure",
+        "clients": {str(client): ledger.to_dict() for client, ledger in sorted(ledgers.items())},
+    }

@@ -1,0 +1,131 @@
+"""Run folders: written whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dpforest.errors import DPForestError
+from fl_app.experiment import Experiment
+from fl_app.run import Run
+
+FAILED = "FAILED.txt"
+_PARTIAL = ".partial-"
+log = logging.getLogger(__name__)
+
+
+class OutputError(DPForestError):
+    """The output folder cannot be written."""
+
+
+class RunFolder:
+    """Collects a run's files under a hidden name and shows them only when they are complete.
+
+    Parameters
+    ----------
+    path : Path
+        Where the finished folder will stand; it must not hold anything yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._partial = self.path.with_name(_PARTIAL + self.path.name)
+
+    @contextmanager
+    def recording(self, experiment: Experiment, overrides: Sequence[str] = ()) -> Iterator[RunFolder]:
+        """Log into the folder; on an error leave a folder that says that and why the run failed.
+
+        Raises
+        ------
+        OutputError
+            The folder cannot be written, or holds files already.
+        """
+        try:
+            if self.path.exists() and any(self.path.iterdir()):
+                raise OutputError(f"{self.path} holds files already: choose another output folder")
+            shutil.rmtree(self._partial, ignore_errors=True)
+            self._partial.mkdir(parents=True)
+            plain = experiment.to_dict() | {"overrides": list(overrides)}
+            (self._partial / "config.yaml").write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
+            handler = logging.FileHandler(self._partial / "run.log", encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"cannot write {self.path}: {error.strerror}; choose another folder with output=...") from error
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        root = logging.getLogger()
+        root.addHandler(handler)
+        try:
+            yield self
+        except BaseException as error:
+            (self._partial / FAILED).write_text(f"{type(error).__name__}: {error}\n", encoding="utf-8")
+            raise
+        finally:
+            root.removeHandler(handler)
+            handler.close()
+            self._show()
+
+    def write(self, run: Run) -> None:
+        """Write the results of a finished run."""
+        folder = self._partial
+        (folder / "metrics.json").write_text(json.dumps(run.metrics, indent=1), encoding="utf-8")
+        (folder / "privacy.json").write_text(json.dumps(run.privacy, indent=1), encoding="utf-8")
+        write_table(folder / "rounds.csv", run.rounds)
+        write_table(folder / "clients.csv", run.clients)
+        (folder / "model").mkdir()
+        run.side.save(folder / "model")
+
+    def _show(self) -> None:
+        # Hydra may have made an empty folder of this name; renaming over an empty folder is atomic.
+        os.replace(self._partial, self.path)
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write mappings as CSV; the columns are all keys in order of first appearance."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds a run that came to its end."""
+    return (folder / "metrics.json").is_file() and not (folder / FAILED).exists()
+
+
+def find_runs(folders: Sequence[Path]) -> list[Path]:
+    """Finished run folders at or below the given folders, sorted by path; unfinished ones are left out."""
+    found = set()
+    for folder in folders:
+        for metrics in folder.rglob("metrics.json"):
+            run = metrics.parent
+            if is_finished(run) and not any(part.startswith(_PARTIAL) for part in run.parts):
+                found.add(run)
+    return sorted(found)
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Configuration, metrics and privacy of a finished run.
+
+    Raises
+    ------
+    DPForestError
+        A file is damaged.
+    """
+    try:
+        return {
+            "folder": folder,
+            "config": yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")),
+            "metrics": json.loads((folder / "metrics.json").read_text(encoding="utf-8")),
+            "privacy": json.loads((folder / "privacy.json").read_text(encoding="utf-8")),
+        }
+    except (OSError, json.JSONDecodeError, yaml.YAMLError) as error:
+        raise DPForestError(f"{folder} is damaged: {error}") from error

@@ -1,0 +1,36 @@
+"""The server's door for ``flwr run``: a simulation or a federation of SuperNodes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from dpforest.errors import DPForestError
+from fl_app.config import compose_config, split_overrides, to_experiment
+from fl_app.grids import roster, wait_for_nodes
+from fl_app.jobs import default_output, run_job
+from fl_app.screen import log_to_screen
+from strategies.method import TooFewClients
+
+app = ServerApp()
+log = logging.getLogger(__name__)
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the experiment that the run configuration describes."""
+    log_to_screen()
+    try:
+        overrides = split_overrides(str(context.run_config.get("overrides", "")))
+        experiment = to_experiment(compose_config(overrides))
+        nodes = roster(grid, wait_for_nodes(grid, 1, experiment.timeout), experiment.timeout)
+        # The working directory is that of the SuperLink, so relative folders would go astray.
+        base = Path(str(context.run_config.get("output") or Path.home() / "dpforest-runs")).expanduser()
+        run_job(experiment, grid, default_output(experiment, base.absolute()), nodes, overrides)
+    except (DPForestError, TooFewClients) as error:
+        log.error("error: %s", error)
+        sys.exit(1)
