@@ -113,8 +113,6 @@ def _grow_by_selection(
         candidates: Candidates = GridCandidates(X, schema, settings.bins)
     else:
         candidates = RandomCandidates(X, bounds, settings.thresholds, noise)
-    # Routing swaps buffers; the caller's labels must not become one of them.
-    y, spare_y = y.copy(), np.empty_like(y)
     starts = np.array([0, len(y)], dtype=np.int64)
     n_bins = candidates.n_thresholds + 1
     histograms = np.empty((0, schema.n_outputs, n_bins, schema.n_features), dtype=np.int32)
@@ -129,14 +127,13 @@ def _grow_by_selection(
             scores, histograms = kernels.level_scores_by_difference(codes, y, starts, histograms, group, n_groups)
         else:
             scores = kernels.level_scores(codes, y, starts, group, n_groups, schema.n_outputs, n_bins)
-        scores[~candidates.useful(n_groups)] = _USELESS
+        np.putmask(scores, ~candidates.useful(n_groups), _USELESS)
         picked = choice.release(scores.reshape(n_groups, -1), entry, ledger, noise)[group]
         feature, split = np.divmod(picked, candidates.n_thresholds)
         chosen_feature.append(feature)
         chosen_threshold.append(candidates.thresholds_of(group, feature, split))
         positions, starts = kernels.child_positions(codes, starts, feature, split)
-        kernels.route_labels(y, positions, spare_y)
-        y, spare_y = spare_y, y
+        y = kernels.route_labels(y, positions)
         if level + 1 < settings.depth:
             candidates.route(positions, feature, split)
     leaf_counts = kernels.class_counts(y, starts, schema.n_outputs)

@@ -8,7 +8,7 @@ from dpforest.forest import Forest
 from dpforest.forest.codec import fill_inner_nodes
 from dpforest.growers import kernels
 from dpforest.growers.budget import TreePlan
-from dpforest.growers.candidates import Bounds
+from dpforest.growers.candidates import Bounds, Candidates, GridCandidates, RandomCandidates
 from dpforest.growers.settings import ResolvedSettings
 from dpforest.ledger import Ledger
 from dpforest.noise import Noise
@@ -30,106 +30,87 @@ def grow_by_noisy_counts(
     A node stops at the full depth or when its noised counts are pure. The noised left counts of every candidate are
     clipped at 0, and so are the right ones, which are the parent's minus the left's (both are post-processing).
     """
+    if settings.candidates == "grid":
+        candidates: Candidates = GridCandidates(X, schema, settings.bins)
+    else:
+        candidates = RandomCandidates(X, bounds, settings.thresholds, noise)
     n_classes = schema.n_outputs
-    X = np.ascontiguousarray(X)
     entries = iter(tree_plan.count_entries)
-    entry = next(entries)
+    # The published plan is one entry for all nodes: it is charged once, here.
     every_node = settings.accounting == "published"
     root = np.bincount(y, minlength=n_classes)[None, :]
-    # The published plan is one entry for all nodes: it is charged once, here.
-    counts = np.maximum(tree_plan.counts.release(root, entry, ledger, noise), 0)
-    nodes = [(np.arange(len(y)), 0)]
-    tree = _Growing(n_classes)
-    tree.add(counts[0])
+    counts = np.maximum(tree_plan.counts.release(root, next(entries), ledger, noise), 0)
+    starts = np.array([0, len(y)], dtype=np.int64)
+    tree = _Growing(counts)
     for _ in range(settings.depth):
-        open_nodes = [(rows, v) for rows, v in nodes if np.count_nonzero(tree.counts[v]) > 1]
         if not every_node:
             ledger.charge(next(entries))
-        if not open_nodes:
-            nodes = []
+        is_open = np.count_nonzero(counts, axis=1) > 1
+        if not is_open.any():
+            counts = counts[:0]
             continue
-        thresholds = _thresholds(schema, settings, bounds, len(open_nodes), noise)
-        left = np.stack(
-            [_left_counts(X, y, rows, t, n_classes) for (rows, _), t in zip(open_nodes, thresholds, strict=True)]
-        )
-        noised = np.maximum(tree_plan.counts.draw(left, noise), 0)
-        nodes = []
-        for (rows, v), node_thresholds, node_counts in zip(open_nodes, thresholds, noised, strict=True):
-            right = np.maximum(tree.counts[v] - node_counts, 0)
-            impurity = _mean_gini(node_counts, right, settings.gini)
-            f, b = np.unravel_index(np.argmin(impurity), impurity.shape)
-            threshold = node_thresholds[f, b]
-            child = tree.split(v, int(f), float(threshold), node_counts[f, b], right[f, b])
-            goes_left = X[rows, f] <= threshold
-            nodes += [(rows[goes_left], child), (rows[~goes_left], child + 1)]
+        sizes = np.diff(starts)
+        in_open = np.repeat(is_open, sizes)
+        candidates.keep(is_open, in_open)
+        y, counts = y[in_open], counts[is_open]
+        starts = np.concatenate([[0], np.cumsum(sizes[is_open])])
+        node = np.arange(len(counts))
+        codes = candidates.codes(starts, node, len(node))
+        left = kernels.left_counts(codes, y, starts, n_classes, candidates.n_thresholds + 1)
+        noised = np.maximum(tree_plan.counts.draw(left, noise), 0).reshape(len(node), -1, n_classes)
+        picked = kernels.smallest_gini(counts, noised, settings.gini == "weighted")
+        feature, split = np.divmod(picked, candidates.n_thresholds)
+        left_child = noised[node, picked]
+        right_child = np.maximum(counts - left_child, 0)
+        counts = np.stack([left_child, right_child], axis=1).reshape(-1, n_classes)
+        tree.split(is_open, feature, candidates.thresholds_of(node, feature, split), counts)
+        positions, starts = kernels.child_positions(codes, starts, feature, split)
+        candidates.route(positions, feature, split)
+        y = kernels.route_labels(y, positions)
     return tree.finish(schema)
 
 
 class _Growing:
-    """Node lists of a tree whose nodes are appended breadth first."""
+    """A tree that grows by whole levels; each list holds one array a level."""
 
-    def __init__(self, n_classes: int) -> None:
-        self.feature: list[int] = []
-        self.threshold: list[float] = []
-        self.left: list[int] = []
-        self.counts: list[np.ndarray] = []
-        self._n_classes = n_classes
+    def __init__(self, root_counts: np.ndarray) -> None:
+        self._counts = [root_counts]
+        self._feature: list[np.ndarray] = []
+        self._threshold: list[np.ndarray] = []
+        self._left: list[np.ndarray] = []
 
-    def add(self, counts: np.ndarray) -> int:
-        self.feature.append(-1)
-        self.threshold.append(0.0)
-        self.left.append(-1)
-        self.counts.append(counts)
-        return len(self.feature) - 1
+    def split(self, is_open: np.ndarray, feature: np.ndarray, threshold: np.ndarray, counts: np.ndarray) -> None:
+        """Split those nodes of the last level that a mask names; ``counts`` are of their children, left before right."""
+        first_child = sum(len(level) for level in self._counts)
+        self._add(is_open, feature, threshold, first_child + 2 * np.arange(len(feature)))
+        self._counts.append(counts)
 
-    def split(self, node: int, feature: int, threshold: float, left: np.ndarray, right: np.ndarray) -> int:
-        self.feature[node], self.threshold[node] = feature, threshold
-        self.left[node] = self.add(left)
-        self.add(right)
-        return self.left[node]
+    def _add(self, is_open: np.ndarray, feature: np.ndarray, threshold: np.ndarray, left: np.ndarray) -> None:
+        for levels, values, at_leaf in (
+            (self._feature, feature, -1),
+            (self._threshold, threshold, 0.0),
+            (self._left, left, -1),
+        ):
+            level = np.full(len(is_open), at_leaf, dtype=values.dtype)
+            level[is_open] = values
+            levels.append(level)
 
     def finish(self, schema: Schema) -> Forest:
-        value = np.array(self.counts, dtype=np.float64)
+        """The tree; the nodes of the last level are leaves."""
+        leaves = np.zeros(len(self._counts[-1]), dtype=bool)
+        self._add(leaves, np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))
+        value = np.concatenate(self._counts).astype(np.float64)
         tree = Forest(
             schema=schema,
             output="counts",
-            offsets=np.array([0, len(self.feature)], dtype=np.int64),
-            feature=np.array(self.feature, dtype=np.int32),
-            threshold=np.array(self.threshold),
-            left=np.array(self.left, dtype=np.int32),
+            offsets=np.array([0, len(value)], dtype=np.int64),
+            feature=np.concatenate(self._feature).astype(np.int32),
+            threshold=np.concatenate(self._threshold),
+            left=np.concatenate(self._left).astype(np.int32),
             value=value,
             weight=value.sum(axis=1),
-            base=np.zeros(self._n_classes),
+            base=np.zeros(schema.n_outputs),
             owners=("",),
         )
         fill_inner_nodes(tree)
         return tree
-
-
-def _thresholds(schema: Schema, settings: ResolvedSettings, bounds: Bounds, n_nodes: int, noise: Noise) -> np.ndarray:
-    if settings.candidates == "random":
-        return bounds.random_thresholds(n_nodes, settings.thresholds, noise.generator())
-    return np.broadcast_to(np.stack(schema.grid(settings.bins)), (n_nodes, schema.n_features, settings.bins - 1))
-
-
-def _left_counts(X: np.ndarray, y: np.ndarray, rows: np.ndarray, thresholds: np.ndarray, n_classes: int) -> np.ndarray:
-    """Class counts at or below each threshold; (n_features, n_thresholds, n_classes)."""
-    codes = kernels.bin_rows(X[rows], thresholds.astype(X.dtype))
-    histogram = np.zeros((X.shape[1], thresholds.shape[1] + 1, n_classes), dtype=np.int64)
-    kernels.count_classes(codes, y[rows], 0, len(rows), histogram)
-    return np.cumsum(histogram, axis=1)[:, :-1]
-
-
-def _mean_gini(left: np.ndarray, right: np.ndarray, mean: str) -> np.ndarray:
-    """Average Gini of two children from (non-negative) counts; the last axis are classes."""
-    n_left, n_right = left.sum(axis=-1), right.sum(axis=-1)
-    gini_left, gini_right = _gini(left, n_left), _gini(right, n_right)
-    if mean == "mean":
-        return (gini_left + gini_right) / 2
-    return (n_left * gini_left + n_right * gini_right) / np.maximum(n_left + n_right, 1)
-
-
-def _gini(counts: np.ndarray, total: np.ndarray) -> np.ndarray:
-    # A child without any count says nothing: its Gini is taken as 1, the upper bound, so that it is never preferred.
-    share = counts / np.maximum(total, 1)[..., None]
-    return 1.0 - (share**2).sum(axis=-1)

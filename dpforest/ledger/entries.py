@@ -39,6 +39,12 @@ class Entry:
         How many such releases, composed one after another.
     rows : str
         ``ALL_ROWS`` or a part named by `rows_slice`.
+    sampling : float
+        Probability with which the privacy unit takes part in such a Gaussian release, drawn anew and kept secret
+        each time; 1 if it always does.
+    fixed_size : bool
+        The sample has a fixed size (drawn without replacement) instead of one independent draw a unit (Poisson).
+        `mu` then is for replacing a unit: twice that for adding one.
     protected : bool
         False if no mechanism stands between the data and what went out.
     note : str
@@ -51,6 +57,8 @@ class Entry:
     mu: float = 0.0
     times: int = 1
     rows: str = ALL_ROWS
+    sampling: float = 1.0
+    fixed_size: bool = False
     protected: bool = True
     note: str = ""
 
@@ -65,6 +73,10 @@ class Entry:
             raise DPForestError(
                 f"ledger entry {self.what!r}: rows {self.rows!r} must be {ALL_ROWS!r} or from rows_slice"
             )
+        if not 0 < self.sampling <= 1:
+            raise DPForestError(f"ledger entry {self.what!r}: sampling {self.sampling} must be above 0, at most 1")
+        if self.sampling < 1 and (self.epsilon or self.rows != ALL_ROWS):
+            raise DPForestError(f"ledger entry {self.what!r}: sampling is only accounted for Gaussian noise on all rows")
         if self.times < 1:
             raise DPForestError(f"ledger entry {self.what!r}: times {self.times} must be at least 1")
         if self.protected and not self.epsilon and not self.mu:
@@ -95,6 +107,8 @@ class Entry:
                 mu=_cost(plain["mu"]),
                 times=int(plain["times"]),
                 rows=_text(plain["rows"]),
+                sampling=_cost(plain["sampling"]),
+                fixed_size=bool(plain["fixed_size"]),
                 protected=bool(plain["protected"]),
                 note=_text(plain["note"]),
             )

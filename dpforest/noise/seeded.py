@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import njit
 
 from dpforest.noise.base import Noise, Shape
 
@@ -42,13 +43,25 @@ class Seeded(Noise):
         return out.reshape(shape)
 
     def permute_and_flip(self, scores: np.ndarray, scale: float) -> np.ndarray:
-        noise = self._rng.standard_exponential(scores.shape, dtype=np.float64)
-        noise *= scale
-        noise += scores
-        return np.argmax(noise, axis=1)
+        return _largest_with_exponential_noise(self._rng, scores, float(scale))
 
     def exponential_mechanism(self, scores: np.ndarray, scale: float) -> np.ndarray:
         return np.argmax(scores + self._rng.gumbel(scale=scale, size=scores.shape), axis=1)
 
     def generator(self) -> np.random.Generator:
         return self._rng
+
+
+@njit(cache=True, nogil=True)
+def _largest_with_exponential_noise(rng: np.random.Generator, scores: np.ndarray, scale: float) -> np.ndarray:
+    """Row-wise index of the largest ``score + Exponential(scale)``, without storing the noise."""
+    picked = np.empty(scores.shape[0], dtype=np.int64)
+    for i in range(scores.shape[0]):
+        row = scores[i]
+        best, largest = 0, -np.inf
+        for k in range(row.shape[0]):
+            noised = row[k] + scale * rng.standard_exponential()
+            if noised > largest:
+                best, largest = k, noised
+        picked[i] = best
+    return picked

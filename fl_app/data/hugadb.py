@@ -8,9 +8,7 @@ continuous "various" recordings and the seven activities that all 18 subjects ha
 from __future__ import annotations
 
 import io
-import os
 import re
-import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpforest.schema import Feature
+from fl_app.data.files import data_folder, tar_members
 from fl_app.data.signals import Recording, SignalSource
 from fl_app.data.source import DataError
 from fl_app.data.windows import Groups, WindowSettings
@@ -82,7 +81,7 @@ class HugadbSource(SignalSource):
 
     @cached_property
     def _found(self) -> dict[str, tuple[Path, ...]]:
-        folder = self._folder()
+        folder = data_folder(self.name, self.settings.path)
         texts: dict[str, list[Path]] = {}
         archives: dict[str, tuple[Path, ...]] = {}
         for path in sorted(folder.iterdir()):
@@ -97,37 +96,13 @@ class HugadbSource(SignalSource):
             )
         return archives | {subject: tuple(paths) for subject, paths in texts.items()}
 
-    def _folder(self) -> Path:
-        if self.settings.path is not None:
-            folder, origin = Path(self.settings.path).expanduser(), "dataset.path"
-        elif base := os.environ.get("DPFOREST_DATA"):
-            folder, origin = Path(base).expanduser() / "hugadb", "DPFOREST_DATA"
-        else:
-            raise DataError(
-                "data set hugadb: no folder given; set dataset.path to the folder of the recordings, "
-                "or DPFOREST_DATA to the folder that holds hugadb/"
-            )
-        if not folder.is_dir():
-            raise DataError(
-                f"data set hugadb: {origin} leads to {folder.absolute()}, which is no folder; set dataset.path to "
-                "the folder of the recordings, or DPFOREST_DATA to the folder that holds hugadb/"
-            )
-        return folder
-
 
 def _texts(files: tuple[Path, ...]) -> Iterator[tuple[str, bytes]]:
     for path in files:
         if path.suffix == ".txt":
             yield path.name, path.read_bytes()
-            continue
-        try:
-            with tarfile.open(path, "r|bz2") as archive:
-                for member in archive:
-                    content = archive.extractfile(member) if member.isfile() else None
-                    if content is not None:
-                        yield Path(member.name).name, content.read()
-        except (tarfile.TarError, OSError, EOFError) as error:
-            raise DataError(f"data set hugadb: {path.name} is no readable archive ({error}); copy it again") from error
+        else:
+            yield from tar_members(HugadbSource.name, path)
 
 
 def _parse(name: str, number: int, content: bytes) -> Recording:

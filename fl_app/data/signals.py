@@ -45,7 +45,7 @@ class SignalSource(DataSource):
     channels: ClassVar[tuple[Feature, ...]]
     groups: ClassVar[Groups]
     target: ClassVar[str]
-    classes: ClassVar[tuple[str, ...]]
+    classes: tuple[str, ...]
     rate: ClassVar[int]  # Hz
     samples: ClassVar[int]
 

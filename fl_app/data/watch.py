@@ -35,7 +35,7 @@ class WatchSettings(WindowSettings):
     """Settings of the data set; see `WindowSettings`. Windows of 2 s by default."""
 
     features: str | tuple[str, ...] = "standard"
-    length: int = 100
+    length: int = 50
 
 
 class WatchSource(SignalSource):

@@ -24,6 +24,8 @@ Groups = Mapping[str, tuple[int, ...]]
 """Name of a sensor to the positions of its axes among the channels."""
 
 RAW = "raw"
+GRAVITY = "gravity"
+"""The sensor that the feature ``angle`` measures against; without it there are no angles."""
 AR_ORDER = 4
 BANDS = 4
 
@@ -281,12 +283,36 @@ def _pairs(groups: Groups) -> list[tuple[int, int]]:
 WINDOW_FEATURES["sma"] = WindowFeature(_describe_sma, _sma)
 WINDOW_FEATURES["correlation"] = WindowFeature(_describe_correlation, _correlation)
 
+
+def _describe_angle(channels: Sequence[Feature], groups: Groups, length: int) -> list[Feature]:
+    if GRAVITY not in groups:
+        return []
+    turned = [name for name in groups if name != GRAVITY] + [channels[i].name for i in groups[GRAVITY]]
+    return [Feature(f"{name}_angle", 0.0, math.pi, "rad") for name in turned]
+
+
+def _angle(windows: np.ndarray, groups: Groups) -> np.ndarray:
+    """Angle between the mean of gravity and each sensor's mean, then each axis; pi/2 where one has no direction."""
+    if GRAVITY not in groups:
+        return np.empty((len(windows), 0))
+    down = windows[:, :, groups[GRAVITY]].mean(axis=1)
+    others = [windows[:, :, axes].mean(axis=1) for name, axes in groups.items() if name != GRAVITY]
+    axes = np.broadcast_to(np.eye(down.shape[1])[:, None], (down.shape[1], *down.shape))
+    vectors = np.stack([*others, *axes])  # (vectors, windows, 3)
+    product = (vectors * down).sum(axis=2)
+    scale = np.linalg.norm(vectors, axis=2) * np.linalg.norm(down, axis=1)
+    cosine = np.divide(product, scale, out=np.zeros_like(product), where=scale > 0)
+    return np.arccos(np.clip(cosine, -1.0, 1.0)).T
+
+
+WINDOW_FEATURES["angle"] = WindowFeature(_describe_angle, _angle)
+
 FEATURE_SETS: dict[str, tuple[str, ...]] = {
     "standard": ("mean", "std", "min", "max", "median", "mad", "iqr", "rms", "crossings", "sma", "correlation"),
     # the families of the UCI smartphone sets (Anguita et al. 2013; Reyes-Ortiz et al. 2016)
     "uci": (
         "mean", "std", "mad", "max", "min", "sma", "energy", "iqr", "entropy", "ar", "correlation",
-        "frequency", "peak", "spectral_entropy", "band",
+        "frequency", "peak", "spectral_entropy", "band", "angle",
     ),
 }  # fmt: skip
 
@@ -363,6 +389,33 @@ class WindowSettings:
         return FEATURE_SETS[self.features] if isinstance(self.features, str) else self.features
 
 
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """Sensors that are computed from the measured ones, each a linear map of one window.
+
+    A window's derived signals depend on its own samples only. (A recursive filter over the whole
+    recording would carry each sample into all later windows, and a window would not be what
+    protecting one record protects.)
+
+    Parameters
+    ----------
+    channels : tuple of Feature
+        The derived channels with their public bounds.
+    groups : mapping of str to tuple of int
+        The axes of each derived sensor, as positions in ``channels``.
+    maps : tuple of (tuple of int, ndarray of shape (length, length))
+        For each derived sensor the measured axes and the map over time.
+    """
+
+    channels: tuple[Feature, ...]
+    groups: Groups
+    maps: tuple[tuple[tuple[int, ...], np.ndarray], ...]
+
+    def transform(self, windows: np.ndarray) -> np.ndarray:
+        """Windows of the measured channels to windows of the derived ones."""
+        return np.concatenate([matrix @ windows[:, :, axes] for axes, matrix in self.maps], axis=2)
+
+
 @dataclass(frozen=True)
 class Windower:
     """Cuts signals into windows and computes their features.
@@ -378,19 +431,23 @@ class Windower:
         The axes of each sensor, as positions in ``channels``.
     settings : WindowSettings
         With ``features`` other than ``"raw"``.
+    derived : Derived or None
+        Sensors to take the features of instead of the measured ones.
     """
 
     channels: tuple[Feature, ...]
     groups: Groups
     settings: WindowSettings
+    derived: Derived | None = None
 
     def features(self) -> tuple[Feature, ...]:
         """Names and public bounds of the columns of `transform`."""
-        widened = self.channels + tuple(self._length(name, axes) for name, axes in self.groups.items())
+        channels, groups = self._sensors
+        widened = channels + tuple(_length(name, channels, axes) for name, axes in groups.items())
         return tuple(
             column
             for name in self.settings.feature_names
-            for column in WINDOW_FEATURES[name].describe(widened, self.groups, self.settings.length)
+            for column in WINDOW_FEATURES[name].describe(widened, groups, self.settings.length)
         )
 
     def transform(self, signal: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -408,16 +465,25 @@ class Windower:
         X : ndarray of float64, shape (n_windows, n_features)
         y : ndarray of int64, shape (n_windows,)
         """
-        lengths = [np.sqrt((signal[:, axes] ** 2).sum(axis=1)) for axes in self.groups.values()]
-        windows, y = cut(np.column_stack([signal, *lengths]), labels, self.settings.length, self.settings.stride)
-        columns = [WINDOW_FEATURES[name].values(windows, self.groups) for name in self.settings.feature_names]
+        windows, y = cut(signal, labels, self.settings.length, self.settings.stride)
+        if self.derived is not None:
+            windows = self.derived.transform(windows)
+        _, groups = self._sensors
+        lengths = [np.sqrt((windows[:, :, axes] ** 2).sum(axis=2, keepdims=True)) for axes in groups.values()]
+        windows = np.concatenate([windows, *lengths], axis=2)
+        columns = [WINDOW_FEATURES[name].values(windows, groups) for name in self.settings.feature_names]
         public = self.features()
         # rounding may leave a feature an ulp outside the bounds that hold for exact arithmetic
         return np.clip(np.hstack(columns), [f.low for f in public], [f.high for f in public]), y
 
-    def _length(self, name: str, axes: tuple[int, ...]) -> Feature:
-        largest = math.hypot(*(_magnitude(self.channels[i]) for i in axes))
-        return Feature(f"{name}_magnitude", 0.0, largest, self.channels[axes[0]].unit, "signed_sqrt")
+    @property
+    def _sensors(self) -> tuple[tuple[Feature, ...], Groups]:
+        return (self.channels, self.groups) if self.derived is None else (self.derived.channels, self.derived.groups)
+
+
+def _length(name: str, channels: tuple[Feature, ...], axes: tuple[int, ...]) -> Feature:
+    largest = math.hypot(*(_magnitude(channels[i]) for i in axes))
+    return Feature(f"{name}_magnitude", 0.0, largest, channels[axes[0]].unit, "signed_sqrt")
 
 
 def cut(signal: np.ndarray, labels: np.ndarray, length: int, step: int) -> tuple[np.ndarray, np.ndarray]:

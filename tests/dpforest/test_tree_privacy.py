@@ -10,7 +10,7 @@ from dpforest.noise import Seeded
 from dpforest.schema import Feature, Schema
 
 EPSILON = 1.0
-DRAWS = 3000
+DRAWS = 2500
 STOPPED = 2 * 16
 # With a public grid of two bins, the only candidates are "a <= 0.5" and "b <= 0.5".
 TWO_FEATURES = Schema((Feature("a", 0, 1), Feature("b", 0, 1)), classes=("u", "v"))
@@ -36,8 +36,8 @@ def outputs(schema, settings, X, y, noise):
     [
         # The added row is alone in a child of "a", and joins eight of the other class under "b": its score of
         # "a" rises by all of the sensitivity and that of "b" by next to nothing, the worst case.
-        ("permute_and_flip", TWO_FEATURES, 0.3),
-        ("exponential", TWO_FEATURES, 0.6),
+        ("permute_and_flip", TWO_FEATURES, 0.7),
+        ("exponential", TWO_FEATURES, 0.8),
         # With one candidate, the root's and the left child's counts are all that is asked, and both rise by one.
         ("noisy_counts", ONE_FEATURE, 0.3),
     ],

@@ -1,0 +1,1 @@
+"""What the private forests must beat, and the two ends of the scale."""

@@ -1,0 +1,59 @@
+"""Where a data set's files are, and what is inside its archives."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from fl_app.data.source import DataError
+
+
+def data_folder(name: str, path: str | None) -> Path:
+    """The folder of a data set: ``dataset.path``, or its name under ``DPFOREST_DATA``.
+
+    Parameters
+    ----------
+    name : str
+        Of the data set.
+    path : str or None
+        The setting ``path``.
+
+    Raises
+    ------
+    DataError
+        Neither is given, or it is no folder.
+    """
+    advice = (
+        f"set dataset.path to the folder of its files, or DPFOREST_DATA to the folder that holds {name}/; "
+        f"to get them: python -m fl_app.data.download {name} --to FOLDER"
+    )
+    if path is not None:
+        folder, origin = Path(path).expanduser(), "dataset.path"
+    elif base := os.environ.get("DPFOREST_DATA"):
+        folder, origin = Path(base).expanduser() / name, "DPFOREST_DATA"
+    else:
+        raise DataError(f"data set {name}: no folder given; {advice}")
+    if not folder.is_dir():
+        raise DataError(f"data set {name}: {origin} leads to {folder.absolute()}, which is no folder; {advice}")
+    return folder
+
+
+def tar_members(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
+    """Base name and content of each file in a tar archive, compressed in any way.
+
+    Raises
+    ------
+    DataError
+        The archive is damaged.
+    """
+    try:
+        with tarfile.open(path, "r|*") as archive:
+            for member in archive:
+                content = archive.extractfile(member) if member.isfile() else None
+                if content is not None:
+                    yield Path(member.name).name, content.read()
+    except (tarfile.TarError, lzma.LZMAError, OSError, EOFError) as error:
+        raise DataError(f"data set {name}: {path.name} is no readable archive ({error}); copy it again") from error

@@ -1,0 +1,88 @@
+"""What all clients and the server agree on before the first exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpforest.errors import DPForestError
+from strategies.secure_aggregation.field import Field
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Public facts of a run with secure sums.
+
+    Parameters
+    ----------
+    clients : int
+        How many take part; at least 2 dropouts + colluders + 2.
+    rounds : int
+        Sums of the run.
+    largest_value : int
+        Largest absolute value that one client may send, noise included; `noise_share.noise_tail` helps. A client
+        refuses to send more, so that the sum cannot wrap around.
+    dropouts : int
+        Clients that may be missing at any time, those that never appeared included.
+    colluders : int
+        Clients that may hand all they know to the server.
+
+    Raises
+    ------
+    DPForestError
+        No sum under these terms hides the single vectors, or it does not fit 64 bits.
+    """
+
+    clients: int
+    rounds: int
+    largest_value: int
+    dropouts: int = 0
+    colluders: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dropouts < 0 or self.colluders < 0:
+            raise DPForestError(f"dropouts {self.dropouts} and colluders {self.colluders} must be 0 or more")
+        least = 2 * self.dropouts + self.colluders + 2
+        if self.clients < least:
+            raise DPForestError(
+                f"{self.clients} clients cannot hide their vectors in a sum with {self.dropouts} dropouts and "
+                f"{self.colluders} colluders: at least {least} are needed; allow fewer or use local noise"
+            )
+        if self.rounds < 1 or self.largest_value < 1:
+            raise DPForestError(f"rounds {self.rounds} and largest value {self.largest_value} must be 1 or more")
+        _ = self.field
+
+    @cached_property
+    def field(self) -> Field:
+        """Integers mod 2^32 if every sum fits, else mod 2^64."""
+        return Field.for_sums(self.clients * self.largest_value)
+
+    @property
+    def least_survivors(self) -> int:
+        """Clients that must be in a sum."""
+        return self.clients - self.dropouts
+
+    @property
+    def threshold(self) -> int:
+        """Parts that restore a secret."""
+        return self.dropouts + self.colluders + 1
+
+    def ring(self, client: int, members: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Who holds parts of a client's secrets, and whose parts the client holds.
+
+        Parameters
+        ----------
+        client : int
+        members : sequence of int
+            All that advertised keys, ascending.
+
+        Returns
+        -------
+        holders, dealers : list of int
+            The s-th holder, counted from 1, has the part with index s. The client has the part with index s of
+            the s-th dealer.
+        """
+        at, n = list(members).index(client), len(members)
+        steps = range(1, min(2 * self.dropouts + self.colluders + 1, n - 1) + 1)
+        return [members[(at + s) % n] for s in steps], [members[(at - s) % n] for s in steps]
