@@ -196,7 +196,7 @@ class Schema:
         SchemaError
             Wrong shape, NaN or infinite cells, or cells out of bounds under ``"refuse"``.
         """
-        X = np.asarray(X, dtype=np.float64)
+        X = np.ascontiguousarray(X, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise SchemaError(f"expected a matrix of {self.n_features} columns, got shape {X.shape}")
         if not np.isfinite(X).all():

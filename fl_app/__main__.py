@@ -80,6 +80,10 @@ def _job(config: DictConfig) -> None:
     except (DPForestError, TooFewClients) as error:
         _failures.append(f"{' '.join(overrides)}: {error}")
         log.error("error: %s", error)
+    except Exception as error:
+        # A defect of the program, or a crash of the engine: shown whole, and a sweep goes on with the next run.
+        _failures.append(f"{' '.join(overrides)}: {error}")
+        log.exception("this run failed")
     finally:
         if sweep:
             write_results(Path(HydraConfig.get().sweep.dir))

@@ -83,7 +83,9 @@ def _answer(
     except Exception as error:
         log.warning("client %d: %s: %s", client, type(error).__name__, error)
         # The text of an error may show a data value, which must not leave a real node.
-        public = error if is_simulated(context) or isinstance(error, BadMessage | Refused) else DPForestError("see its log")
+        public = (
+            error if is_simulated(context) or isinstance(error, BadMessage | Refused) else DPForestError("see its log")
+        )
         content = error_content(client, public)
     return Message(content, reply_to=message)
 
@@ -111,9 +113,7 @@ def _evaluate(message: Message, context: Context, experiment: Experiment, client
     arrays = read_arrays(message.content)
     predicted = side.predict(task, rows.X, arrays)
     sums = (
-        classification_sums(rows.y, predicted)
-        if task.schema.is_classification
-        else regression_sums(rows.y, predicted)
+        classification_sums(rows.y, predicted) if task.schema.is_classification else regression_sums(rows.y, predicted)
     )
     reply = {"client": client, "by_owner": "{}"}
     if bool(config.get("by-owner", False)) and task.schema.is_classification:

@@ -212,7 +212,8 @@ def _memorization(experiment: Experiment, judged: list[Judged]) -> dict[str, Any
     owners = sorted({owner for j in judged for owner in j.by_owner.get("all", {})})
     total = sum(weights.values())
     alone = {
-        str(owner): sum(weights[j.client] * j.by_owner["all"][owner] for j in judged if owner in j.by_owner["all"]) / total
+        str(owner): sum(weights[j.client] * j.by_owner["all"][owner] for j in judged if owner in j.by_owner["all"])
+        / total
         for owner in owners
     }
     return {"memorization_rate": rates, "owner_accuracy": alone}
@@ -242,7 +243,7 @@ def _privacy(experiment: Experiment, side: ServerSide, ledgers: dict[int, Ledger
     guarantee = worst.guarantee()
     if experiment.source.records_per_sample > 1 and guarantee.holds:
         samples = experiment.source.records_per_sample
-        note = f"windows overlap: one raw sample is part of up to {samples} records, so it is protected by {samples} x epsilon"
+        note = f"windows overlap: a raw sample is part of up to {samples} records and is protected by {samples} x epsilon"
     else:
         note = ""
     return {

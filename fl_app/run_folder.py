@@ -58,7 +58,9 @@ class RunFolder:
             (self._partial / "config.yaml").write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
             handler = logging.FileHandler(self._partial / "run.log", encoding="utf-8")
         except OSError as error:
-            raise OutputError(f"cannot write {self.path}: {error.strerror}; choose another folder with output=...") from error
+            raise OutputError(
+                f"cannot write {self.path}: {error.strerror}; choose another folder with output=..."
+            ) from error
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         root = logging.getLogger()
         root.addHandler(handler)

@@ -106,7 +106,9 @@ class MethodStrategy(Strategy):
         messages = []
         for client in self._asked:
             own = self.side.arrays_for(server_round, client)
-            content = RecordDict({CONFIG: copied({**self._base_config, **self.side.config(server_round, client), "round": server_round})})
+            content = RecordDict(
+                {CONFIG: copied({**self._base_config, **self.side.config(server_round, client), "round": server_round})}
+            )
             if own is not None:
                 content[ARRAYS] = to_arrays_record(own)
             elif model is not None:
@@ -143,7 +145,9 @@ class MethodStrategy(Strategy):
         messages = []
         for client in sorted(self.cohort.test):
             content = RecordDict({ARRAYS: arrays, CONFIG: copied({**self._base_config, "round": server_round})})
-            messages.append(Message(content, self.cohort.test[client], MessageType.EVALUATE, group_id=str(server_round)))
+            messages.append(
+                Message(content, self.cohort.test[client], MessageType.EVALUATE, group_id=str(server_round))
+            )
         return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:

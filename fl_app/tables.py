@@ -48,5 +48,7 @@ def human_bytes(size: float) -> str:
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns under a header."""
     widths = [max(len(str(row[i])) for row in (header, *rows)) for i in range(len(header))]
-    lines = ["  ".join(str(cell).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)]
+    lines = [
+        "  ".join(str(cell).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)
+    ]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])

@@ -44,7 +44,9 @@ def read_arrays(content: RecordDict) -> dict[str, np.ndarray]:
         except Exception as error:
             raise BadMessage(f"array {name!r} cannot be read: {type(error).__name__}") from error
         if value.dtype.kind not in "iufb" or value.ndim > _MAX_DIMENSIONS:
-            raise BadMessage(f"array {name!r} has type {value.dtype} and {value.ndim} dimensions; expected plain numbers")
+            raise BadMessage(
+                f"array {name!r} has type {value.dtype} and {value.ndim} dimensions; expected plain numbers"
+            )
         arrays[name] = value
     return arrays
 

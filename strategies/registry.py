@@ -30,6 +30,9 @@ def get_method(name: str) -> Method:
     DPForestError
         There is none; names the nearest.
     """
+    method = _registered.get(name) or _own_folder(name)
+    if method is not None:
+        return method
     methods = {**_installed(), **_registered}
     if name not in methods:
         near = difflib.get_close_matches(name, methods, n=1)
@@ -38,14 +41,29 @@ def get_method(name: str) -> Method:
     return methods[name]
 
 
+def _own_folder(name: str) -> Method | None:
+    """The method whose folder has its name: most have, and then no other is imported."""
+    for floor in _FLOORS:
+        if name in _folders(floor):
+            methods = {method.name: method for method in _methods_in(floor, name)}
+            if name in methods:
+                return methods[name]
+    return None
+
+
 @cache
 def _installed() -> dict[str, Method]:
     """All methods in folders of this floor that offer ``METHODS``."""
-    found: dict[str, Method] = {}
-    for floor in _FLOORS:
-        package = importlib.import_module(floor)
-        for module in pkgutil.iter_modules(package.__path__):
-            if module.ispkg:
-                folder = importlib.import_module(f"{floor}.{module.name}")
-                found.update({method.name: method for method in getattr(folder, "METHODS", ())})
-    return found
+    return {
+        method.name: method for floor in _FLOORS for folder in _folders(floor) for method in _methods_in(floor, folder)
+    }
+
+
+@cache
+def _folders(floor: str) -> tuple[str, ...]:
+    package = importlib.import_module(floor)
+    return tuple(module.name for module in pkgutil.iter_modules(package.__path__) if module.ispkg)
+
+
+def _methods_in(floor: str, folder: str) -> tuple[Method, ...]:
+    return tuple(getattr(importlib.import_module(f"{floor}.{folder}"), "METHODS", ()))

@@ -73,6 +73,9 @@ def from_dict(plain: Any, limits: Limits | None = None) -> Forest:
             dtype=np.int32,
         )
         leaf = left < 0
+        # Thresholds are single-precision numbers; so nine digits bring a row that lies on one to the same side.
+        with np.errstate(over="ignore"):
+            threshold = np.array([x for tree in trees for x in tree["threshold"]], dtype=np.float32)
         for tree in trees:
             leaves = sum(v < 0 for v in tree["left"])
             if not len(tree["value"]) == len(tree["weight"]) == leaves:
@@ -89,7 +92,7 @@ def from_dict(plain: Any, limits: Limits | None = None) -> Forest:
             output=plain["output"],
             offsets=starts,
             feature=feature,
-            threshold=np.array([x for tree in trees for x in tree["threshold"]], dtype=np.float64),
+            threshold=threshold.astype(np.float64),
             left=left,
             value=value,
             weight=weight,

@@ -95,8 +95,7 @@ class GridCandidates:
         self._box.split(feature, split)
 
     def keep(self, nodes: np.ndarray, rows: np.ndarray) -> None:
-        self._codes = self._codes[rows]
-        self._spare = np.empty_like(self._codes)
+        self._codes, self._spare = _take(self._codes, rows, self._spare)
         self._box.keep(nodes)
 
 
@@ -127,8 +126,16 @@ class RandomCandidates:
         self._rows, self._spare = self._spare, self._rows
 
     def keep(self, nodes: np.ndarray, rows: np.ndarray) -> None:
-        self._rows = self._rows[rows]
-        self._spare = np.empty_like(self._rows)
+        self._rows, self._spare = _take(self._rows, rows, self._spare)
+
+
+def _take(rows: np.ndarray, mask: np.ndarray, spare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of a mask, written to the spare buffer, and what was ``rows`` as the new spare of that size."""
+    taken = np.flatnonzero(mask)
+    if len(taken) == len(rows):
+        return rows, spare
+    # Without a mode that cannot fail, NumPy would work on a copy of the output.
+    return np.take(rows, taken, axis=0, out=spare[: len(taken)], mode="clip"), rows[: len(taken)]
 
 
 class _Box:

@@ -4,8 +4,8 @@ Rows are kept physically sorted by node, so that every pass reads memory in orde
 feature is the number of that feature's thresholds that lie strictly below its value: it goes left of
 threshold ``b`` (``value <= threshold``) exactly if ``code <= b``.
 
-Loops run over slices rather than over sums of indices: Numba checks a signed index that it cannot prove
-non-negative for wrap-around, and such a loop does not vectorise. Histograms have the features innermost, so that one
+Loops run over slices or unsigned indices: Numba checks a signed index that it cannot prove non-negative for
+wrap-around, and such a loop does not vectorise. Histograms have the features innermost, so that one
 instruction treats several features. Arithmetic is in float64, which vectorises and is exact for whole numbers below
 2 ** 53; `_exact_float_roots` guards the only place where that would not suffice.
 """
@@ -87,27 +87,38 @@ def bin_rows_by_node(X, starts, group, thresholds):
     ----------
     thresholds : array of shape (n_groups, n_features, n_thresholds), same dtype as ``X``
     """
+    n_features, n_thresholds = thresholds.shape[1:]
     codes = np.empty(X.shape, dtype=np.uint8)
+    table = np.empty((n_thresholds, n_features), dtype=X.dtype)
+    below = np.empty(n_features, dtype=np.int32)
     for v in range(starts.shape[0] - 1):
         rows, out = X[starts[v] : starts[v + 1]], codes[starts[v] : starts[v + 1]]
-        table = thresholds[group[v]]
+        table[:] = thresholds[group[v]].T
         for i in range(rows.shape[0]):
-            for f in range(rows.shape[1]):
-                below = 0
-                for t in range(table.shape[1]):
-                    below += table[f, t] < rows[i, f]
-                out[i, f] = below
+            row = rows[i]
+            below[:] = 0
+            for t in range(n_thresholds):
+                cuts = table[t]
+                for f in range(n_features):
+                    below[f] += np.int32(cuts[f] < row[f])
+            for f in range(n_features):
+                out[i, f] = below[f]
     return codes
 
 
 @njit(cache=True, nogil=True)
 def count_classes(codes, y, start, stop, histogram):
     """Add rows ``start:stop`` to ``histogram`` of shape (n_classes, n_bins, n_features)."""
-    rows, labels = codes[start:stop], y[start:stop]
-    for i in range(rows.shape[0]):
-        plane = histogram[labels[i]]
-        for f in range(rows.shape[1]):
-            plane[rows[i, f], f] += 1
+    n_features = np.uint64(codes.shape[1])
+    plane = np.uint64(histogram.shape[1] * histogram.shape[2])
+    counts = histogram.reshape(-1)
+    cells, labels = codes[start:stop].reshape(-1), y[start:stop]
+    first = np.uint64(0)
+    for i in range(labels.shape[0]):
+        in_class = np.uint64(labels[i]) * plane
+        for f in range(n_features):
+            counts[in_class + np.uint64(cells[first + f]) * n_features + f] += np.int32(1)
+        first += n_features
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -23,9 +23,7 @@ class Seeded(Noise):
         self._rng = np.random.default_rng(seed)
 
     def discrete_laplace(self, scale: float, shape: Shape) -> np.ndarray:
-        # The difference of two geometric variables is two-sided geometric (Ghosh et al. 2012).
-        p = -math.expm1(-1.0 / scale)
-        return self._rng.geometric(p, shape) - self._rng.geometric(p, shape)
+        return _geometric_differences(self._rng, int(np.prod(shape)), float(scale)).reshape(shape)
 
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
         # Rejection from the discrete Laplace distribution (Canonne, Kamath, Steinke 2020, algorithm 3).
@@ -50,6 +48,20 @@ class Seeded(Noise):
 
     def generator(self) -> np.random.Generator:
         return self._rng
+
+
+@njit(cache=True, nogil=True)
+def _geometric_differences(rng: np.random.Generator, size: int, scale: float) -> np.ndarray:
+    """Differences of two geometric variables, which are two-sided geometric (Ghosh et al. 2012).
+
+    The whole part of an exponential variable with mean ``scale`` is geometric: ``P[k or more] = exp(-k / scale)``.
+    """
+    drawn = np.empty(size, dtype=np.int64)
+    for i in range(size):
+        # The limit keeps 64-bit integers from overflowing where a budget is next to nothing.
+        first = min(scale * rng.standard_exponential(), 2.0**61)
+        drawn[i] = np.int64(first) - np.int64(min(scale * rng.standard_exponential(), 2.0**61))
+    return drawn
 
 
 @njit(cache=True, nogil=True)

@@ -13,7 +13,7 @@ from dpforest.schema import Schema
 from fl_app.data.cache import Recent
 from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer
 
-Kind = Literal["subject", "iid", "dirichlet", "quantity"]
+Kind = Literal["subject", "iid", "dirichlet", "quantity", "label_shares", "time_blocks"]
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,23 @@ class Partition:
 
     Parameters
     ----------
-    kind : {"subject", "iid", "dirichlet", "quantity"}
+    kind : {"subject", "iid", "dirichlet", "quantity", "label_shares", "time_blocks"}
         ``subject``: whole subjects. ``iid``: equal random shares of all rows. ``dirichlet``: each
         class is divided in proportions drawn from a symmetric Dirichlet distribution (Hsu et al.
-        2019). ``quantity``: random rows, in shares drawn from one.
+        2019). ``quantity``: random rows, in shares drawn from one. ``label_shares``: random rows,
+        so that the clients differ in their share of the first class as ``shares`` says.
+        ``time_blocks``: consecutive rows in the order of time, about as many for each client,
+        and whole recordings where there are any.
     clients : int or None
-        Number of clients; None means one a subject.
+        Number of clients; None means one a subject, or one for each of ``shares``.
     alpha : float
         Concentration of the Dirichlet distribution; a small one is more skewed.
     seed : int
         Of the random kinds.
+    shares : sequence of float
+        For ``label_shares``: the share of the first class in each client's rows, each between 0
+        and 1. It is met, with equally many rows for each client, when the mean is the share of
+        the first class in all rows; otherwise all are shifted towards it.
 
     Raises
     ------
@@ -43,15 +50,38 @@ class Partition:
     clients: int | None = None
     alpha: float = 0.5
     seed: int = 42
+    shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("partition.kind", self.kind, ["subject", *DEALERS])
+        object.__setattr__(self, "shares", self._checked_shares())
+        if self.kind == "label_shares" and self.clients is None:
+            object.__setattr__(self, "clients", len(self.shares))
         if self.clients is not None:
             check_integer("partition.clients", self.clients, 1)
         number = isinstance(self.alpha, int | float) and not isinstance(self.alpha, bool)
         if not (number and math.isfinite(self.alpha) and self.alpha > 0):
             raise DataError(f"partition.alpha {self.alpha!r} must be a finite number above 0")
         check_integer("partition.seed", self.seed, 0)
+        if self.kind == "label_shares" and self.clients != len(self.shares):
+            raise DataError(
+                f"partition.clients {self.clients} differs from the number of partition.shares, {len(self.shares)}: "
+                "give one share a client"
+            )
+
+    def _checked_shares(self) -> tuple[float, ...]:
+        shares = self.shares
+        if not isinstance(shares, Sequence) or isinstance(shares, str):
+            raise DataError(f"partition.shares {shares!r} must be a list of numbers between 0 and 1")
+        if bool(shares) != (self.kind == "label_shares"):
+            raise DataError(
+                f"partition.shares {list(shares)} and partition.kind {self.kind!r} do not fit: kind label_shares needs "
+                "one share a client, and no other kind has any"
+            )
+        for share in shares:
+            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+                raise DataError(f"partition.shares {share!r} must be a number between 0 and 1")
+        return tuple(float(share) for share in shares)
 
     def count(self, source: DataSource) -> int:
         """Number of clients this partition makes of a data set.
@@ -179,17 +209,21 @@ class _Dealt:
 
 def _dealt(source: DataSource, partition: Partition, clients: int) -> _Dealt:
     def deal() -> _Dealt:
-        if partition.kind == "dirichlet" and not source.schema().is_classification:
-            raise DataError(f"partition dirichlet skews classes, and {source.name} has none: use quantity or iid")
+        if partition.kind in ("dirichlet", "label_shares") and not source.schema().is_classification:
+            raise DataError(
+                f"partition {partition.kind} skews classes, and {source.name} has none: use quantity or iid"
+            )
         tables = [source.load(subject) for subject in source.subjects()]
+        starts = np.cumsum([0] + [len(rows) for rows in tables])
+        offsets = np.cumsum([0] + [int(rows.recording.max(initial=-1)) + 1 for rows in tables])
         y = np.concatenate([rows.y for rows in tables])
-        owner = DEALERS[partition.kind](y, clients, partition.alpha, np.random.default_rng(partition.seed))
+        if source.has_recordings:
+            recording = np.concatenate([rows.recording + offset for rows, offset in zip(tables, offsets, strict=False)])
+        else:
+            recording = np.arange(len(y))
+        owner = DEALERS[partition.kind](_Deck(y, recording, clients, partition))
         ends = np.cumsum(np.bincount(owner, minlength=clients))
-        return _Dealt(
-            np.split(np.argsort(owner, kind="stable"), ends[:-1]),
-            np.cumsum([0] + [len(rows) for rows in tables]),
-            np.cumsum([0] + [int(rows.recording.max(initial=-1)) + 1 for rows in tables]),
-        )
+        return _Dealt(np.split(np.argsort(owner, kind="stable"), ends[:-1]), starts, offsets)
 
     return _deals.get(repr((source.fingerprint(source.subjects()), partition, clients)), deal)
 
@@ -197,29 +231,73 @@ def _dealt(source: DataSource, partition: Partition, clients: int) -> _Dealt:
 _deals: Recent[_Dealt] = Recent(4)
 
 
-def _deal_evenly(y: np.ndarray, clients: int, alpha: float, rng: np.random.Generator) -> np.ndarray:
-    owner = np.empty(len(y), dtype=np.int64)
-    owner[rng.permutation(len(y))] = np.arange(len(y)) % clients
+@dataclass(frozen=True, eq=False)
+class _Deck:
+    y: np.ndarray  # of all rows
+    recording: np.ndarray  # of all rows; each row is its own where there are no recordings
+    clients: int
+    partition: Partition
+
+    @property
+    def rng(self) -> np.random.Generator:
+        return np.random.default_rng(self.partition.seed)
+
+
+def _deal_evenly(deck: _Deck) -> np.ndarray:
+    owner = np.empty(len(deck.y), dtype=np.int64)
+    owner[deck.rng.permutation(len(deck.y))] = np.arange(len(deck.y)) % deck.clients
     return owner
 
 
-def _deal_by_quantity(y: np.ndarray, clients: int, alpha: float, rng: np.random.Generator) -> np.ndarray:
-    bounds = np.round(np.cumsum(rng.dirichlet(np.full(clients, alpha)))[:-1] * len(y)).astype(int)
-    owner = np.empty(len(y), dtype=np.int64)
-    owner[rng.permutation(len(y))] = np.searchsorted(bounds, np.arange(len(y)), side="right")
+def _deal_by_quantity(deck: _Deck) -> np.ndarray:
+    rng = deck.rng
+    return _deal_in_proportion(len(deck.y), rng.dirichlet(np.full(deck.clients, deck.partition.alpha)), rng)
+
+
+def _deal_by_class(deck: _Deck) -> np.ndarray:
+    rng, owner = deck.rng, np.empty(len(deck.y), dtype=np.int64)
+    for label in np.unique(deck.y):
+        members = np.flatnonzero(deck.y == label)
+        proportions = rng.dirichlet(np.full(deck.clients, deck.partition.alpha))
+        owner[members] = _deal_in_proportion(len(members), proportions, rng)
     return owner
 
 
-def _deal_by_class(y: np.ndarray, clients: int, alpha: float, rng: np.random.Generator) -> np.ndarray:
-    owner = np.empty(len(y), dtype=np.int64)
-    for label in np.unique(y):
-        members = np.flatnonzero(y == label)
-        owner[members] = _deal_by_quantity(members, clients, alpha, rng)
+def _deal_by_share(deck: _Deck) -> np.ndarray:
+    rng, owner = deck.rng, np.empty(len(deck.y), dtype=np.int64)
+    first = np.array(deck.partition.shares)
+    for members, share in ((deck.y == 0, first), (deck.y != 0, 1 - first)):
+        owner[members] = _deal_in_proportion(int(members.sum()), share / share.sum(), rng)
     return owner
 
 
-DEALERS: dict[str, Callable[[np.ndarray, int, float, np.random.Generator], np.ndarray]] = {
+def _deal_in_time(deck: _Deck) -> np.ndarray:
+    # a block ends with the recording that holds its last row, so a recording is never divided
+    starts = np.flatnonzero(np.diff(deck.recording, prepend=-1))
+    if len(starts) < deck.clients:
+        raise DataError(
+            f"partition time_blocks cannot make {deck.clients} blocks of {len(starts)} recordings: use at most "
+            f"{len(starts)} clients"
+        )
+    block = starts * deck.clients // len(deck.y)
+    # every client gets at least one recording, even where one is longer than a whole block
+    number = np.arange(len(starts))
+    block = np.clip(np.maximum.accumulate(block), deck.clients - len(starts) + number, number)
+    block = number[:0] if not len(block) else _without_gaps(block, deck.clients)
+    return np.repeat(block, np.diff(np.append(starts, len(deck.y))))
+
+
+def _deal_in_proportion(n: int, proportions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    bounds = np.round(np.cumsum(proportions)[:-1] * n).astype(int)
+    owner = np.empty(n, dtype=np.int64)
+    owner[rng.permutation(n)] = np.searchsorted(bounds, np.arange(n), side="right")
+    return owner
+
+
+DEALERS: dict[str, Callable[[_Deck], np.ndarray]] = {
     "iid": _deal_evenly,
     "dirichlet": _deal_by_class,
     "quantity": _deal_by_quantity,
+    "label_shares": _deal_by_share,
+    "time_blocks": _deal_in_time,
 }

@@ -6,12 +6,21 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from fl_app.data.appliances import AppliancesSource
+from fl_app.data.german_credit import GermanCreditSource
+from fl_app.data.hapt import HaptSource
 from fl_app.data.hugadb import HugadbSource
 from fl_app.data.source import DataSource, check_choice
 from fl_app.data.table import TableSource
 from fl_app.data.watch import WatchSource
+from fl_app.data.wisdm import WisdmSource
 
-SOURCES: dict[str, type[DataSource]] = {source.name: source for source in (WatchSource, HugadbSource, TableSource)}
+SOURCES: dict[str, type[DataSource]] = {
+    source.name: source
+    for source in (
+        WatchSource, HugadbSource, HaptSource, WisdmSource, GermanCreditSource, AppliancesSource, TableSource,
+    )
+}  # fmt: skip
 
 
 def build_source(name: str, settings: Mapping[str, Any]) -> DataSource:

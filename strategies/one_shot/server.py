@@ -67,5 +67,7 @@ class OneShotServer(ServerSide):
             trees=settings.trees, nodes=settings.trees * (2 ** (settings.depth + 1) - 1), depth=settings.depth
         )
         counts = unpack(update.arrays, self.task.schema, "counts", limits=limits)
-        finished = finish_classifier(counts, settings, leaf_epsilon(settings, self._epsilon, self.task.schema.n_features))
+        finished = finish_classifier(
+            counts, settings, leaf_epsilon(settings, self._epsilon, self.task.schema.n_features)
+        )
         return finished.with_owner(str(update.client))

@@ -16,7 +16,8 @@ CCS, figures 2 and 4), with its key exchange batched for all rounds of a run. A 
 Terms (`Terms`): n clients are agreed on, at most d may be missing at any time, at most c may hand all they know to
 the server. Each secret has k = 2 d + c + 1 holders, the next on a ring of the clients, and t = d + c + 1 parts restore
 it. So n >= 2 d + c + 2 is needed, and at least n - d survivors in each round; below that the round is given up
-(`TooFewClients`), and clients refuse to unmask.
+(`TooFewClients`), and clients refuse to unmask. Count a round that was given up after its masked vectors were sent as
+released: with colluders the server may hold parts enough to restore its sum.
 
 What stays secret
 -----------------
@@ -41,9 +42,9 @@ exchange with signatures.
 disagreement about keys or terms between clients shows, as all keys are bound to a digest of both. Nor is a client kept
 from sending a wrong vector within the agreed bound.
 
-Ciphers are those of ``cryptography`` and ``pycryptodome``: X25519, HKDF-SHA256, AES-256-GCM for parts, AES-256 in counter
-mode for masks, Shamir's scheme over GF(2^128). Keys come from the operating system, never from the seed of a run; the sums
-do not depend on them.
+Ciphers are those of ``cryptography`` and ``pycryptodome``: X25519, HKDF-SHA256, AES-256-GCM for parts, AES-256 in
+counter mode for masks, Shamir's scheme over GF(2^128). Keys come from the operating system, never from the seed of a
+run; the sums do not depend on them.
 """
 
 from strategies.secure_aggregation.client import Refused, SecureSummer

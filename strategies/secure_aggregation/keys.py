@@ -90,9 +90,9 @@ def commitment(seed: bytes) -> bytes:
 
 def split(seed: bytes, threshold: int, holders: int) -> list[bytes]:
     """Parts of a seed, for the holders 1, 2, ...; any ``threshold`` of them restore it (Shamir 1979)."""
-    return [part for _, part in Shamir.split(threshold, holders, seed)]
+    return [part for _, part in Shamir.split(threshold, holders, seed, ssss=False)]
 
 
 def restore(parts: Mapping[int, bytes], threshold: int) -> bytes:
     """The seed from ``threshold`` or more parts by holder."""
-    return Shamir.combine(sorted(parts.items())[:threshold])
+    return Shamir.combine(sorted(parts.items())[:threshold], ssss=False)

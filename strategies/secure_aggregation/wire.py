@@ -8,7 +8,8 @@ import numpy as np
 
 from strategies.messages import BadMessage
 from strategies.method import Arrays
-from strategies.secure_aggregation.keys import KEY_BYTES, SEAL_BYTES, SEED_BYTES
+from strategies.secure_aggregation import keys
+from strategies.secure_aggregation.keys import SEAL_BYTES, SEED_BYTES
 from strategies.secure_aggregation.terms import Terms
 
 # The prefix lets a method send arrays of its own in the same message.
@@ -36,9 +37,7 @@ def take(arrays: Arrays, name: str, dtype: np.dtype | type, shape: tuple[int, ..
     array = arrays.get(name)
     if array is None:
         raise BadMessage(f"the message has no array {name!r}")
-    fits = array.ndim == len(shape) and all(
-        want in (-1, have) for want, have in zip(shape, array.shape, strict=True)
-    )
+    fits = array.ndim == len(shape) and all(want in (-1, have) for want, have in zip(shape, array.shape, strict=True))
     if array.dtype != dtype or not fits:
         raise BadMessage(f"{name!r} is {array.dtype} of shape {array.shape}; expected {np.dtype(dtype)} of {shape}")
     return array
@@ -83,24 +82,30 @@ def seal_context(setup: bytes, dealer: int, holder: int) -> bytes:
     return setup + f"parts of {dealer} for {holder}".encode()
 
 
-def pair_purpose(round_: int, one: int, other: int) -> str:
-    """Purpose of the mask that two clients share in a round, the same seen from both."""
-    return f"pair mask {min(one, other)} {max(one, other)} round {round_}"
+def self_mask(seed: bytes, roster: bytes, round_: int, client: int) -> bytes:
+    """Key of a client's own mask of a round."""
+    return keys.derive(seed, roster, f"self mask {client} round {round_}")
 
 
-def self_purpose(round_: int, client: int) -> str:
-    """Purpose of a client's own mask of a round."""
-    return f"self mask {client} round {round_}"
+def pair_mask(private: bytes, public: bytes, roster: bytes, round_: int, one: int, other: int) -> bytes:
+    """Key of the mask that two clients share in a round, the same from both sides.
+
+    Parameters
+    ----------
+    private, public : bytes
+        Round keys of the one and of the other client, or the reverse.
+    roster : bytes
+        Its digest.
+    """
+    purpose = f"pair mask {min(one, other)} {max(one, other)} round {round_}"
+    return keys.derive(keys.agree(private, public), roster, purpose)
 
 
-def to_bytes(array: np.ndarray) -> bytes:
-    """Of an array of uint8."""
-    return array.tobytes()
+def pair_sign(client: int, other: int) -> int:
+    """Whether the client adds (1) or subtracts (-1) the mask that it shares with the other."""
+    return 1 if client < other else -1
 
 
 def to_array(content: bytes, *shape: int) -> np.ndarray:
     """Bytes as an array of uint8; one axis if no shape is given."""
-    return np.frombuffer(content, np.uint8).reshape(shape or -1)
-
-
-__all__ = ["KEY_BYTES"]
+    return np.frombuffer(content, np.uint8).reshape(shape or (-1,))

@@ -13,14 +13,16 @@ from dpforest.ledger import ALL_ROWS, Budget, Entry, Ledger, epsilon_of_gaussian
 from dpforest.ledger.accounting import total_epsilon
 
 DELTA = 1e-6
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 costs = st.floats(1e-3, 5.0)
 rows = st.one_of(st.just(ALL_ROWS), st.builds(rows_slice, st.sampled_from("fg"), st.integers(0, 2)))
 pure_entries = st.lists(
-    st.builds(Entry, what=st.text(max_size=5), mechanism=st.just("m"), epsilon=costs, times=st.integers(1, 4), rows=rows),
+    st.builds(Entry, st.text(max_size=5), st.just("m"), epsilon=costs, times=st.integers(1, 4), rows=rows),
     max_size=12,
 )
 gaussian_entries = st.lists(
-    st.builds(Entry, what=st.just("g"), mechanism=st.just("m"), mu=st.floats(1e-3, 2.0), times=st.integers(1, 4), rows=rows),
+    st.builds(Entry, st.just("g"), st.just("m"), mu=st.floats(1e-3, 2.0), times=st.integers(1, 4), rows=rows),
     min_size=1,
     max_size=8,
 )
@@ -44,7 +46,6 @@ def test_pure_costs_add_up_and_disjoint_parts_count_once(entries):
     assert total_epsilon(entries, 0.0) == pytest.approx(worst_path(entries, lambda e: e.epsilon * e.times))
 
 
-@settings(deadline=None)
 @given(gaussian_entries)
 def test_gaussian_costs_add_up_in_squares(entries):
     mu = math.sqrt(worst_path(entries, lambda e: e.mu**2 * e.times))
@@ -70,10 +71,9 @@ def test_gaussian_noise_as_in_the_published_table(epsilon, mu):
     assert epsilon_of_gaussian(gaussian_mu(epsilon, DELTA), DELTA) == pytest.approx(epsilon)
 
 
-@pytest.mark.parametrize("mu", [0.05, 0.3, 1.0, 2.5])
-@pytest.mark.parametrize("delta", [1e-8, 1e-5])
+@pytest.mark.parametrize(("mu", "delta"), [(0.05, 1e-5), (0.3, 1e-6), (1.0, 1e-8), (1.8481, 1e-6)])
 def test_gaussian_noise_as_by_dp_accounting(mu, delta):
-    accountant = privacy_loss_distribution.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-5)
+    accountant = privacy_loss_distribution.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
     assert epsilon_of_gaussian(mu, delta) == pytest.approx(accountant.get_epsilon_for_delta(delta), abs=1e-4)
 
 
@@ -170,7 +170,7 @@ def test_no_noise_is_no_guarantee():
 
 @given(pure_entries, st.booleans())
 def test_a_ledger_survives_json(entries, leaks):
-    ledger = Ledger(Budget(1e6, 1e-5), unit="one subject", trust="the server")
+    ledger = Ledger(Budget(1e6), unit="one subject", trust="the server")
     for e in entries:
         ledger.charge(e)
     if leaks:

@@ -1,0 +1,17 @@
+"""The upper end of the scale: all rows in one place."""
+
+from baselines.centralized_mlp.sides import CentralizedClient, CentralizedServer
+from baselines.mlp.settings import LocalSettings
+from dpforest.ledger import RECORD_UNIT
+from strategies.method import Method
+
+METHODS = (
+    Method(
+        name="centralized_mlp",
+        settings=LocalSettings,
+        server=CentralizedServer,
+        client=CentralizedClient,
+        unit=RECORD_UNIT,
+        trust="server trusted with every row",
+    ),
+)

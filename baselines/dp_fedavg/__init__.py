@@ -1,0 +1,19 @@
+"""DP-FedAvg with a trusted server: clipped client updates, noise on their mean (McMahan et al. 2018)."""
+
+from baselines.dp_fedavg.client import DpFedAvgClient
+from baselines.dp_fedavg.releases import CLIENT_UNIT, TRUST
+from baselines.dp_fedavg.server import DpFedAvgServer
+from baselines.dp_fedavg.settings import DpFedAvgSettings
+from strategies.method import Method
+
+METHODS = (
+    Method(
+        name="dp_fedavg",
+        settings=DpFedAvgSettings,
+        server=DpFedAvgServer,
+        client=DpFedAvgClient,
+        unit=CLIENT_UNIT,
+        trust=TRUST,
+        default_rounds=10,
+    ),
+)

@@ -1,0 +1,141 @@
+"""The server's side of client-level DP-FedAvg.
+
+Flower's own wrappers are not reused. ``DifferentialPrivacyServerSideFixedClipping`` of flwr 1.42 divides by zero at a zero
+update, draws its noise from NumPy's global generator, accounts only without amplification and over an unchanged FedAvg
+(no momentum), relies on weights that the clients claim, divides by the clients that answered, so that a client
+that drops out changes the sensitivity of the mean, and its adaptive variant has no accountant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from baselines.dp_fedavg.client import AMPLIFIED, MULTIPLIER
+from baselines.dp_fedavg.releases import CLIENT_UNIT, TRUST, run_entry
+from baselines.dp_fedavg.settings import DpFedAvgSettings
+from baselines.mlp.architecture import refuse_batch_norm
+from baselines.mlp.calibration import noise_multiplier
+from baselines.mlp.gaussian import GaussianSum
+from baselines.mlp.sides import NetworkServer
+from dpforest.errors import BudgetExceeded, DPForestError
+from dpforest.ledger import Entry, Ledger
+from dpforest.noise import Noise, Secure, Seeded
+from strategies.method import ClientUpdate, Task
+
+# Share of a round's squared mu for the noised count behind an adaptive clip.
+_COUNT_SHARE = 0.05
+_SMALLEST_CLIP, _LARGEST_CLIP = 1e-6, 1e6
+
+
+class DpFedAvgServer(NetworkServer):
+    """Clips each update, adds noise to the mean, and refuses rounds beyond the budget.
+
+    The sum is divided by the expected number m of clients, whoever answers: a client that drops out after it was drawn
+    counts as a zero update, and a round for which nobody was drawn releases noise like any other.
+    """
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task, "dp_fedavg")
+        refuse_batch_norm(self.architecture, "its running statistics do not survive the noise")
+        self._settings: DpFedAvgSettings = task.settings
+        self._clip = float(self._settings.clip)
+        self._clips: list[float] = []
+        self._multiplier, self._amplified = self._calibrate()
+        self.ledger = Ledger(task.budget, CLIENT_UNIT, TRUST)
+        self._rounds_done = 0
+
+    def planned(self) -> list[Entry]:
+        return [run_entry(self.task, self._multiplier, self._amplified)]
+
+    def sample(self, round_: int, clients: list[int]) -> list[int]:
+        if len(clients) > self.task.clients:
+            raise DPForestError(f"{len(clients)} clients train, but the noise was calibrated for {self.task.clients}")
+        rng = self._noise("sampling", round_).generator()
+        if self._settings.sampling == "poisson":
+            probability = self.sample_size / self.task.clients
+            return [client for client in clients if rng.random() < probability]
+        if len(clients) < self.sample_size:
+            raise DPForestError(f"{len(clients)} clients are there, fewer than the sample of {self.sample_size}")
+        # Drawn among all places, present or not: fewer clients must not make each of them more likely.
+        places = set(rng.choice(self.task.clients, self.sample_size, replace=False).tolist())
+        return [client for place, client in enumerate(clients) if place in places]
+
+    def config(self, round_: int, client: int) -> Mapping[str, Any]:
+        return {**super().config(round_, client), MULTIPLIER: self._multiplier, AMPLIFIED: self._amplified}
+
+    def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
+        if self._rounds_done == self.task.rounds:
+            raise BudgetExceeded(
+                f"round {round_}: the budget is spent in the {self.task.rounds} rounds that the noise is calibrated for: "
+                "start a run with more rounds"
+            )
+        if not self._rounds_done:
+            self.ledger.charge(run_entry(self.task, self._multiplier, self._amplified))
+        self._rounds_done += 1
+        self._clips.append(self._clip)
+        steps = [self.architecture.flatten(update.arrays).astype(np.float64) - self.flat for update in updates]
+        lengths = [float(np.linalg.norm(step)) for step in steps]
+        total = np.zeros(self.architecture.size)
+        for step, length in zip(steps, lengths, strict=True):
+            total += step if length <= self._clip else step * (self._clip / length)
+        multiplier = self._multiplier
+        if self._settings.adaptive_clip:
+            multiplier /= math.sqrt(1 - _COUNT_SHARE)
+        noised = GaussianSum(self._clip, multiplier).release(total, self._noise("updates", round_))
+        if self._settings.adaptive_clip:
+            self._move_clip(round_, lengths)
+        return noised / self.sample_size
+
+    def round_facts(self) -> dict[str, Any]:
+        return {"clip": self._clips[-1]} if self._clips else {}
+
+    def report(self) -> dict[str, Any]:
+        return {
+            **super().report(),
+            "noise_multiplier": self._multiplier,
+            "amplified_by_sampling": self._amplified,
+            "expected_clients_a_round": self.sample_size,
+            "clip": self._clip,
+            "server_ledger": self.ledger.to_dict(),
+        }
+
+    def _calibrate(self) -> tuple[float, bool]:
+        """The noise multiplier, and whether the accounting uses that who takes part is secret."""
+
+        def calibrated(amplified: bool) -> float:
+            return noise_multiplier(
+                self.task.budget, lambda z: [run_entry(self.task, z, amplified)], self._settings.accountant
+            )
+
+        if self._settings.sampling == "poisson" or self.sample_size == self.task.clients:
+            return calibrated(True), self.sample_size < self.task.clients
+        # The bound for samples of fixed size may be worse than none.
+        plain = calibrated(False)
+        try:
+            sampled = calibrated(True)
+        except DPForestError:
+            return plain, False
+        return (sampled, True) if sampled < plain else (plain, False)
+
+    def _move_clip(self, round_: int, lengths: list[float]) -> None:
+        """Andrew et al. 2021, algorithm 1.
+
+        Each client adds 1/2 or -1/2 to a sum, by whether its update is within the clip. The noise of that sum and of
+        the updates together cost as much as noise of the calibrated multiplier on the updates alone would.
+        """
+        total = np.array([sum(0.5 if length <= self._clip else -0.5 for length in lengths)])
+        count = GaussianSum(0.5, self._multiplier / math.sqrt(_COUNT_SHARE))
+        within = count.release(total, self._noise("count", round_))[0] / self.sample_size + 0.5
+        quantile = float(np.clip(within, 0, 1))
+        moved = self._clip * math.exp(-self._settings.clip_learning_rate * (quantile - self._settings.target_quantile))
+        self._clip = min(max(moved, _SMALLEST_CLIP), _LARGEST_CLIP)
+
+    def _noise(self, purpose: str, round_: int) -> Noise:
+        if self._settings.server_noise == "secure":
+            return Secure()
+        key = (2, round_, ("sampling", "updates", "count").index(purpose))
+        return Seeded(np.random.SeedSequence(self.task.seed, spawn_key=key))

@@ -1,0 +1,56 @@
+"""Settings of client-level DP-FedAvg."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from baselines.fedavg.settings import ProximalSettings
+from baselines.mlp.calibration import ACCOUNTANTS, Accountant
+from baselines.mlp.checks import check_choice, check_positive
+from dpforest.errors import DPForestError
+
+
+@dataclass(frozen=True)
+class DpFedAvgSettings(ProximalSettings):
+    """Client-level DP-FedAvg.
+
+    Parameters
+    ----------
+    sampling : {"poisson", "fixed"}
+        Each client takes part in a round by an independent draw, or a sample of fixed size does.
+    clip : float
+        Largest length of a client's update; with ``adaptive_clip`` that of the first round.
+    adaptive_clip : bool
+        Move the clip towards a quantile of the updates' lengths, by noised counts (Andrew et al. 2021).
+    target_quantile : float
+        That quantile.
+    clip_learning_rate : float
+        How fast the clip moves.
+    accountant : {"pld", "rdp"}
+        Of Poisson samples; for samples of fixed size there is the Renyi accountant only.
+    server_noise : {"secure", "seeded"}
+        The server draws the noise, and the samples of clients. ``seeded`` is for simulations only.
+    """
+
+    sampling: Literal["poisson", "fixed"] = "poisson"
+    clip: float = 1.0
+    adaptive_clip: bool = False
+    target_quantile: float = 0.5
+    clip_learning_rate: float = 0.2
+    accountant: Accountant = "pld"
+    server_noise: Literal["secure", "seeded"] = "secure"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("sampling", self.sampling, ("poisson", "fixed"))
+        check_positive("clip", self.clip)
+        if not 0 < self.target_quantile < 1:
+            raise DPForestError(f"target_quantile {self.target_quantile!r} must be above 0 and below 1")
+        check_positive("clip_learning_rate", self.clip_learning_rate)
+        check_choice("accountant", self.accountant, ACCOUNTANTS)
+        check_choice("server_noise", self.server_noise, ("secure", "seeded"))
+        if self.standardize == "private":
+            raise DPForestError(
+                "standardize=private protects records, while dp_fedavg protects clients: use standardize=public"
+            )

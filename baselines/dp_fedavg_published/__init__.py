@@ -1,0 +1,19 @@
+"""DP-FedAvg as the HAR chapter describes it (algorithm 2): to reproduce, not to use."""
+
+from baselines.dp_fedavg_published.client import PublishedClient
+from baselines.dp_fedavg_published.server import PublishedServer
+from baselines.dp_fedavg_published.settings import PublishedSettings
+from dpforest.ledger import RECORD_UNIT
+from strategies.method import Method
+
+METHODS = (
+    Method(
+        name="dp_fedavg_published",
+        settings=PublishedSettings,
+        server=PublishedServer,
+        client=PublishedClient,
+        unit=RECORD_UNIT,
+        trust="server not trusted",
+        default_rounds=10,
+    ),
+)

@@ -1,0 +1,26 @@
+"""Settings of the chapter's DP-FedAvg."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from baselines.mlp.checks import check_positive
+from baselines.mlp.settings import LocalSettings, RoundSettings
+
+
+@dataclass(frozen=True)
+class PublishedSettings(LocalSettings, RoundSettings):
+    """The chapter's DP-FedAvg.
+
+    Parameters
+    ----------
+    clip : float
+        Largest length of the gradient of a batch, and the factor of the noise.
+    """
+
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        LocalSettings.__post_init__(self)
+        RoundSettings.__post_init__(self)
+        check_positive("clip", self.clip)

@@ -1,0 +1,19 @@
+"""Record-level DP-SGD in each client, with an untrusted server (Abadi et al. 2016)."""
+
+from baselines.dp_sgd.client import DpSgdClient
+from baselines.dp_sgd.server import DpSgdServer
+from baselines.dp_sgd.settings import DpSgdSettings
+from dpforest.ledger import RECORD_UNIT
+from strategies.method import Method
+
+METHODS = (
+    Method(
+        name="dp_sgd",
+        settings=DpSgdSettings,
+        server=DpSgdServer,
+        client=DpSgdClient,
+        unit=RECORD_UNIT,
+        trust="server and other clients not trusted",
+        default_rounds=10,
+    ),
+)

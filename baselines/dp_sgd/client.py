@@ -1,0 +1,75 @@
+"""The client's side of record-level DP-SGD."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from flwr.app import ConfigRecord
+
+from baselines.dp_sgd.optimizers import optimizer_for
+from baselines.dp_sgd.releases import STEPS_WHAT, steps_entry
+from baselines.dp_sgd.settings import DpSgdSettings
+from baselines.mlp.gaussian import GaussianSum
+from baselines.mlp.ghost import block_for, clipped_gradients_for
+from baselines.mlp.inputs import targets
+from baselines.mlp.sides import NetworkClient
+from dpforest.errors import BudgetExceeded, DPForestError
+from dpforest.ledger import Entry
+from dpforest.noise import Seeded
+from strategies.method import ClientTask, Update
+
+MULTIPLIER = "noise-multiplier"
+_STATE = "dp_sgd"
+
+
+class DpSgdClient(NetworkClient):
+    """Takes noised steps on Poisson samples of the client's rows and sends where they lead."""
+
+    def train_network(
+        self, task: ClientTask, inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
+    ) -> Update:
+        settings: DpSgdSettings = task.settings
+        entry = self._pay(task)
+        sampling = task.noise("samples").generator()
+        noise, dropout = task.noise("gradients"), task.rng("dropout")
+        architecture = settings.architecture(task.schema)
+        dtype = "float32" if isinstance(noise, Seeded) else "float64"
+        gradients = clipped_gradients_for(architecture, block_for(settings.batch), dtype)
+        mechanism = GaussianSum(settings.clip, 1 / entry.mu)
+        optimizer = optimizer_for(settings, architecture.size)
+        wanted = targets(y, task.schema)
+        expected = entry.sampling * (task.schema.rows or 0)
+        flat = architecture.flatten(weights)
+        for _ in range(settings.steps):
+            batch = np.flatnonzero(sampling.random(len(y)) < entry.sampling)
+            total = gradients.sum(flat, inputs[batch], wanted[batch], settings.clip, dropout)
+            flat = flat - optimizer.step((mechanism.release(total, noise) / expected).astype(np.float32))
+        if not np.isfinite(flat).all():
+            # Follows from noised gradients alone, so that saying it releases nothing more.
+            raise DPForestError(f"the weights are no longer finite: lower learning_rate (now {settings.learning_rate:g})")
+        return Update(architecture.unflatten(flat))
+
+    @staticmethod
+    def _pay(task: ClientTask) -> Entry:
+        """What was paid for all rounds when the first began; refuses a round more than that.
+
+        The server announces the noise multiplier, but is not believed: too small a one exceeds the budget of the ledger.
+        """
+        settings: DpSgdSettings = task.settings
+        paid = next((entry for entry in task.ledger.entries if entry.what == STEPS_WHAT), None)
+        if paid is None:
+            multiplier = task.config.get(MULTIPLIER)
+            if isinstance(multiplier, bool) or not isinstance(multiplier, int | float) or not 0 <= multiplier < math.inf:
+                raise DPForestError(f"the server announces the noise multiplier {multiplier!r}; expected a number from 0")
+            paid = steps_entry(task, multiplier)
+            task.ledger.charge(paid)
+            task.state[_STATE] = ConfigRecord({"rounds": 0})
+        state = task.state.config_records[_STATE]
+        done = int(str(state["rounds"]))
+        if (done + 1) * settings.steps > paid.times:
+            raise BudgetExceeded(
+                f"the budget is spent in {done} rounds of {settings.steps} steps; the server asks for one more"
+            )
+        state["rounds"] = done + 1
+        return paid

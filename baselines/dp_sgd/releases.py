@@ -1,0 +1,37 @@
+"""What record-level DP-SGD releases about a client's rows."""
+
+from __future__ import annotations
+
+import math
+
+from baselines.dp_sgd.settings import DpSgdSettings
+from baselines.mlp.sides import standardize_entries
+from dpforest.ledger import Entry
+from strategies.method import Task
+
+STEPS_WHAT = "noised gradients, from which the sent weights follow"
+
+
+def steps_entry(task: Task, multiplier: float) -> Entry:
+    """All noised gradients of the run, in all rounds in which a client takes part.
+
+    A row is in a batch with the public probability q, independently of the others, and then moves the sum of clipped
+    gradients by ``clip`` at most: the sampled Gaussian mechanism, composed over the steps.
+    """
+    settings: DpSgdSettings = task.settings
+    return Entry(
+        STEPS_WHAT,
+        "Gaussian on Poisson samples",
+        mu=1 / multiplier if multiplier else math.inf,
+        times=settings.steps * settings.rounds_a_client(task.rounds, task.clients),
+        sampling=settings.probability(task.schema),
+        note="paid in advance for all rounds in which the client can take part",
+    )
+
+
+def run_entries(task: Task, multiplier: float) -> list[Entry]:
+    """All that a client releases over the run."""
+    return [
+        *standardize_entries(task.settings, task.budget, task.schema.n_features),
+        steps_entry(task, multiplier),
+    ]

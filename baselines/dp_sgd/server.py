@@ -1,0 +1,54 @@
+"""The server's side of record-level DP-SGD."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from baselines.dp_sgd.client import MULTIPLIER
+from baselines.dp_sgd.releases import run_entries
+from baselines.dp_sgd.settings import DpSgdSettings
+from baselines.mlp.calibration import noise_multiplier
+from baselines.mlp.sides import NetworkServer, mean_weights
+from dpforest.ledger import Entry
+from strategies.method import ClientUpdate, Task
+
+
+class DpSgdServer(NetworkServer):
+    """Averages the clients' weights equally: their numbers of rows are not public.
+
+    Clients take turns, so that each takes part in the same public number of rounds (give or take one) and the noise can
+    be calibrated to that number.
+    """
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task, "dp_sgd")
+        self._settings: DpSgdSettings = task.settings
+        self._multiplier = noise_multiplier(task.budget, lambda z: run_entries(task, z), self._settings.accountant)
+
+    def planned(self) -> list[Entry]:
+        return run_entries(self.task, self._multiplier)
+
+    def sample(self, round_: int, clients: list[int]) -> list[int]:
+        order = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(1,))).permutation(clients)
+        size = min(self.sample_size, len(clients))
+        turn = [(round_ - 1) * size + i for i in range(size)]
+        return sorted(int(order[i % len(clients)]) for i in turn)
+
+    def config(self, round_: int, client: int) -> Mapping[str, Any]:
+        return {**super().config(round_, client), MULTIPLIER: self._multiplier}
+
+    def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
+        if not updates:
+            return np.zeros(self.architecture.size)
+        return mean_weights(updates, self.architecture, [1.0] * len(updates)) - self.flat
+
+    def report(self) -> dict[str, Any]:
+        return {
+            **super().report(),
+            "noise_multiplier": self._multiplier,
+            "sampling_probability": self._settings.probability(self.task.schema),
+            "steps_a_client": self.planned()[-1].times,
+        }

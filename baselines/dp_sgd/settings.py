@@ -1,0 +1,81 @@
+"""Settings of record-level DP-SGD."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from baselines.mlp.calibration import ACCOUNTANTS, Accountant
+from baselines.mlp.checks import check_choice, check_positive, check_share, check_whole
+from baselines.mlp.settings import NetworkSettings, RoundSettings
+from dpforest.errors import DPForestError
+from dpforest.schema import Schema
+
+
+@dataclass(frozen=True)
+class DpSgdSettings(NetworkSettings, RoundSettings):
+    """Record-level DP-SGD.
+
+    Parameters
+    ----------
+    dropout : float
+        Off by default: the noise is regularisation enough.
+    batch : int
+        Expected rows of a batch. Each row is drawn into a step's batch with probability ``batch / schema.rows``, which is
+        public because the schema's number is; the true number of rows is never used.
+    steps : int
+        Steps a round.
+    clip : float
+        Largest length of the gradient of one row.
+    optimizer : {"sgd", "adam"}
+        What to do with a noised gradient; adds no cost.
+    learning_rate : float
+    momentum : float
+        Of sgd.
+    accountant : {"pld", "rdp"}
+    """
+
+    dropout: float = 0.0
+    batch: int = 64
+    steps: int = 10
+    clip: float = 1.0
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    learning_rate: float = 0.5
+    momentum: float = 0.0
+    accountant: Accountant = "pld"
+
+    def __post_init__(self) -> None:
+        NetworkSettings.__post_init__(self)
+        RoundSettings.__post_init__(self)
+        if self.batch_norm:
+            raise DPForestError(
+                f"batch_norm {list(self.batch_norm)} mixes the rows of a batch, so that no row can be clipped: "
+                "use batch_norm=[] with dp_sgd"
+            )
+        check_whole("batch", self.batch)
+        check_whole("steps", self.steps)
+        check_positive("clip", self.clip)
+        check_choice("optimizer", self.optimizer, ("sgd", "adam"))
+        check_positive("learning_rate", self.learning_rate)
+        check_share("momentum", self.momentum)
+        check_choice("accountant", self.accountant, ACCOUNTANTS)
+
+    def probability(self, schema: Schema) -> float:
+        """Public probability with which a row is drawn into a batch.
+
+        Raises
+        ------
+        DPForestError
+            The schema has no public number of rows.
+        """
+        if schema.rows is None:
+            raise DPForestError(
+                "dp_sgd needs the schema's public number of rows of a client (rows: ...), since the probability "
+                "batch / rows with which a row is drawn must not depend on the data"
+            )
+        return min(1.0, self.batch / schema.rows)
+
+    def rounds_a_client(self, rounds: int, clients: int) -> int:
+        """In how many rounds of a run one client takes part, at most."""
+        return math.ceil(rounds * self.sample_size(clients) / clients)

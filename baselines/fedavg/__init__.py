@@ -1,0 +1,19 @@
+"""FedAvg of a network (McMahan et al. 2017), with server momentum and a proximal term as settings."""
+
+from baselines.fedavg.client import FedAvgClient
+from baselines.fedavg.server import FedAvgServer
+from baselines.fedavg.settings import FedAvgSettings
+from dpforest.ledger import RECORD_UNIT
+from strategies.method import Method
+
+METHODS = (
+    Method(
+        name="fedavg",
+        settings=FedAvgSettings,
+        server=FedAvgServer,
+        client=FedAvgClient,
+        unit=RECORD_UNIT,
+        trust="server trusted with every client's weights",
+        default_rounds=10,
+    ),
+)

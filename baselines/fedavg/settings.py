@@ -1,0 +1,46 @@
+"""Settings of FedAvg."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from baselines.mlp.checks import check_choice
+from baselines.mlp.settings import LocalSettings, RoundSettings
+from dpforest.errors import DPForestError
+
+
+@dataclass(frozen=True)
+class ProximalSettings(LocalSettings, RoundSettings):
+    """Local training without noise, from the server's weights and back to it.
+
+    Parameters
+    ----------
+    proximal : float
+        Pull of the server's weights in local training (mu of FedProx, Li et al. 2020); 0 for FedAvg.
+    """
+
+    proximal: float = 0.0
+
+    def __post_init__(self) -> None:
+        LocalSettings.__post_init__(self)
+        RoundSettings.__post_init__(self)
+        if not self.proximal >= 0:
+            raise DPForestError(f"proximal {self.proximal!r} must be a number from 0")
+
+
+@dataclass(frozen=True)
+class FedAvgSettings(ProximalSettings):
+    """FedAvg.
+
+    Parameters
+    ----------
+    weights : {"records", "equal"}
+        ``records`` weighs a client by its number of rows, which it sends in clear.
+    """
+
+    weights: Literal["records", "equal"] = "records"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("weights", self.weights, ("records", "equal"))

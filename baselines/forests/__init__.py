@@ -1,0 +1,26 @@
+"""Forest reference points: every client alone, and all rows in one place."""
+
+from baselines.forests.centralized import CentralizedClient, CentralizedServer, CentralizedSettings
+from baselines.forests.standalone import StandaloneClient, StandaloneServer
+from dpforest.ledger import RECORD_UNIT
+from strategies.method import Method
+from strategies.one_shot.settings import OneShotSettings
+
+METHODS = (
+    Method(
+        name="standalone",
+        settings=OneShotSettings,
+        server=StandaloneServer,
+        client=StandaloneClient,
+        unit=RECORD_UNIT,
+        trust="nothing but test metrics leaves a client",
+    ),
+    Method(
+        name="centralized",
+        settings=CentralizedSettings,
+        server=CentralizedServer,
+        client=CentralizedClient,
+        unit=RECORD_UNIT,
+        trust="server sees all rows",
+    ),
+)

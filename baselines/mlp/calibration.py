@@ -1,0 +1,78 @@
+"""From the run's total epsilon to the noise of one step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+from scipy.optimize import brentq
+
+from dpforest.errors import DPForestError
+from dpforest.ledger import Budget, Entry, renyi_epsilon, total_epsilon
+
+Accountant = Literal["pld", "rdp"]
+ACCOUNTANTS = ("pld", "rdp")
+_SMALLEST, _LARGEST = 1e-3, 1e6
+_PRECISION = 1e-4
+
+
+def noise_multiplier(budget: Budget, entries: Callable[[float], list[Entry]], accountant: Accountant) -> float:
+    """Smallest noise multiplier (to 4 digits) with which a run's releases fit the budget.
+
+    Parameters
+    ----------
+    budget : Budget
+    entries : callable of float to list of Entry
+        What a run releases with a noise multiplier.
+    accountant : {"pld", "rdp"}
+        Privacy loss distributions, or the looser but customary Renyi accountant.
+
+    Raises
+    ------
+    DPForestError
+        The budget has no delta, or no multiplier reaches its epsilon.
+    """
+    if math.isinf(budget.epsilon):
+        return 0.0
+    if not budget.delta:
+        raise DPForestError(
+            "privacy.delta is 0, but Gaussian noise needs one: set it well below 1 / rows (or 1 / clients), such as 1e-5"
+        )
+
+    def excess(total: Callable[[list[Entry], float], float]) -> Callable[[float], float]:
+        def of(log_z: float) -> float:
+            ratio = total(entries(math.exp(log_z)), budget.delta) / budget.epsilon
+            return math.log(min(max(ratio, 1e-100), 1e100))
+
+        return of
+
+    # The Renyi total is quick and lies above the other, so that it brackets the search.
+    low, high = math.log(_SMALLEST), math.log(_LARGEST)
+    quick = excess(renyi_epsilon)
+    if quick(low) > 0 >= quick(high):
+        high = _root(quick, low, high)
+    if accountant == "rdp" or any(entry.fixed_size for entry in entries(1.0)):
+        exact = quick
+    else:
+        exact = excess(total_epsilon)
+    if exact(high) > 0:
+        raise DPForestError(
+            f"no noise multiplier up to {_LARGEST:g} brings the run to epsilon {budget.epsilon:g} at delta "
+            f"{budget.delta:g} with accountant={accountant}: raise epsilon or delta, or lower rounds"
+        )
+    if exact is not quick:
+        low = high
+        while low > math.log(_SMALLEST) and exact(low) <= 0:
+            high, low = low, low - math.log(1.5)
+        if exact(low) > 0:
+            high = _root(exact, low, high)
+    return math.exp(high)
+
+
+def _root(excess: Callable[[float], float], low: float, high: float) -> float:
+    """The logarithm at which the excess becomes 0, on its safe side."""
+    root = float(brentq(excess, low, high, xtol=_PRECISION / 4))
+    while excess(root) > 0:
+        root += _PRECISION / 4
+    return root

@@ -1,0 +1,118 @@
+"""What the network is fed: features and targets on public scales, or standardised by noised sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpforest.errors import DPForestError
+from dpforest.schema import Schema
+from strategies.method import Arrays
+
+MEAN, SCALE = "inputs/mean", "inputs/scale"
+# A feature that hardly varies, or whose noised variance came out too small, must not be blown up.
+_SMALLEST_SCALE = 0.05
+_FURTHEST = 5.0
+
+
+def to_unit_range(X: np.ndarray, schema: Schema) -> np.ndarray:
+    """Map each feature from its public bounds to [-1, 1], along its public scale.
+
+    A ``signed_sqrt`` feature is first mapped by ``sign(x - centre) sqrt(|x - centre|)``, which spreads the values near
+    the centre, where heavy-tailed measurements are crowded.
+
+    Returns
+    -------
+    ndarray of float32, shape (n_rows, n_features)
+    """
+    stretched = [feature.scale == "signed_sqrt" for feature in schema.features]
+    centre = np.array([feature.centre for feature in schema.features])
+
+    def stretch(values: np.ndarray) -> np.ndarray:
+        distance = values - centre
+        return np.where(stretched, np.sign(distance) * np.sqrt(np.abs(distance)), values)
+
+    low, high = stretch(schema.low), stretch(schema.high)
+    return np.clip(2 * (stretch(X) - low) / (high - low) - 1, -1, 1).astype(np.float32)
+
+
+def targets(y: np.ndarray, schema: Schema) -> np.ndarray:
+    """Class indices as int32, or targets mapped from their public range to [-1, 1] as float32."""
+    if schema.target_range is None:
+        return np.asarray(y, dtype=np.int32)
+    low, high = schema.target_range
+    return np.clip(2 * (np.asarray(y) - low) / (high - low) - 1, -1, 1).astype(np.float32)
+
+
+def from_outputs(outputs: np.ndarray, schema: Schema) -> np.ndarray:
+    """What the network says, in the schema's terms: class probabilities, or targets inside their range."""
+    if schema.target_range is None:
+        return outputs
+    low, high = schema.target_range
+    return low + (np.clip(outputs[:, 0], -1, 1) + 1) / 2 * (high - low)
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Mean and standard deviation of the features on their public scale, each of shape (n_features,)."""
+
+    mean: np.ndarray
+    scale: np.ndarray
+
+    def apply(self, unit: np.ndarray) -> np.ndarray:
+        """Standardised features, float32."""
+        return np.clip((unit - self.mean) / self.scale, -_FURTHEST, _FURTHEST).astype(np.float32)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """As they go to the clients."""
+        return {MEAN: self.mean, SCALE: self.scale}
+
+    @classmethod
+    def of_sums(cls, sums: np.ndarray, n_features: int) -> Standard:
+        """From the noised sums of all clients (see `row_sums`); free, since it only reads what was released."""
+        rows = max(1.0, float(sums[-1]))
+        mean = np.clip(sums[:n_features] / rows, -1, 1)
+        variance = sums[n_features:-1] / rows - mean**2
+        return cls(mean.astype(np.float32), np.sqrt(np.clip(variance, _SMALLEST_SCALE**2, 1)).astype(np.float32))
+
+    @classmethod
+    def read(cls, arrays: Mapping[str, np.ndarray], n_features: int) -> Standard:
+        """From a server's untrusted arrays.
+
+        Raises
+        ------
+        DPForestError
+            They are missing or not sound.
+        """
+        parts = []
+        for name in (MEAN, SCALE):
+            part = np.asarray(arrays.get(name, ()))
+            if part.shape != (n_features,) or part.dtype.kind != "f" or not np.isfinite(part).all():
+                raise DPForestError(f"the model's {name!r} must be {n_features} finite numbers")
+            parts.append(part)
+        if (parts[1] < _SMALLEST_SCALE / 2).any():
+            raise DPForestError(f"the model's {SCALE!r} must be at least {_SMALLEST_SCALE}")
+        return cls(*parts)
+
+
+def row_sums(unit: np.ndarray) -> np.ndarray:
+    """Sums over the rows of (features, squared features, 1), shape (2 n_features + 1,).
+
+    One row adds a vector of numbers in [-1, 1], so its Euclidean length is at most `row_sums_sensitivity`.
+    """
+    unit = unit.astype(np.float64)
+    return np.concatenate([unit.sum(axis=0), (unit**2).sum(axis=0), [len(unit)]])
+
+
+def row_sums_sensitivity(n_features: int) -> float:
+    """How far one row moves `row_sums` at most."""
+    return math.sqrt(2 * n_features + 1)
+
+
+def model_inputs(X: np.ndarray, schema: Schema, private: bool, arrays: Arrays) -> np.ndarray:
+    """Rows as the network wants them, by the standardisation that came with the model."""
+    unit = to_unit_range(X, schema)
+    return Standard.read(arrays, schema.n_features).apply(unit) if private else unit

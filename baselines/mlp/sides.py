@@ -1,0 +1,186 @@
+"""What both sides of all network methods share: the model on the wire, and standardisation by noised sums."""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from baselines.mlp.architecture import Architecture
+from baselines.mlp.backend import require_tensorflow
+from baselines.mlp.gaussian import GaussianSum
+from baselines.mlp.inputs import Standard, from_outputs, model_inputs, row_sums, row_sums_sensitivity, to_unit_range
+from baselines.mlp.network import network_for
+from baselines.mlp.settings import NetworkSettings, RoundSettings
+from dpforest.errors import DPForestError
+from dpforest.ledger import Budget, Entry, Ledger, gaussian_mu
+from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, ServerSide, Task, Update
+
+SUMS = "sums"
+SUMS_WHAT = "sums of features and of their squares"
+PHASE = "phase"
+STANDARDIZE, TRAIN = "standardize", "train"
+
+
+class NetworkClient(ClientSide):
+    """A client whose current model is a network."""
+
+    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        settings: NetworkSettings = task.settings
+        phase = task.config.get(PHASE)
+        if phase == STANDARDIZE and settings.standardize == "private":
+            return Update({SUMS: noised_sums(task, X)})
+        if phase != TRAIN:
+            raise DPForestError(f"the server asks for phase {phase!r}; expected {TRAIN}")
+        inputs = model_inputs(X, task.schema, settings.standardize == "private", arrays)
+        weights = settings.architecture(task.schema).check_weights(arrays)
+        return self.train_network(task, inputs, y, weights)
+
+    @abstractmethod
+    def train_network(
+        self, task: ClientTask, inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
+    ) -> Update:
+        """Train on the client's rows, as the network wants them, from the server's weights."""
+
+    def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
+        settings: NetworkSettings = task.settings
+        architecture = settings.architecture(task.schema)
+        inputs = model_inputs(X, task.schema, settings.standardize == "private", arrays)
+        outputs = network_for(architecture).predict(architecture.check_weights(arrays), inputs)
+        return from_outputs(outputs, task.schema)
+
+
+def standardize_entries(settings: NetworkSettings, budget: Budget, n_features: int) -> list[Entry]:
+    """What the standardisation costs each client."""
+    if settings.standardize != "private":
+        return []
+    if not math.isinf(budget.epsilon) and not budget.delta:
+        raise DPForestError("standardize=private adds Gaussian noise and needs privacy.delta, such as 1e-5")
+    mu = math.sqrt(settings.standardize_share) * gaussian_mu(budget.epsilon, budget.delta)
+    note = f"a row adds a vector of length sqrt(2 * {n_features} + 1) at most"
+    return [Entry(SUMS_WHAT, "Gaussian", mu=mu, note=note)]
+
+
+def noised_sums(task: ClientTask, X: np.ndarray) -> np.ndarray:
+    """The client's sums for the standardisation, charged to its ledger."""
+    (entry,) = standardize_entries(task.settings, task.budget, task.schema.n_features)
+    task.ledger.charge(entry)
+    mechanism = GaussianSum(row_sums_sensitivity(task.schema.n_features), 1 / entry.mu)
+    return mechanism.release(row_sums(to_unit_range(X, task.schema)), task.noise("standardize"))
+
+
+def unprotected_once(ledger: Ledger, what: str, why: str) -> None:
+    """Write an unprotected release that recurs in every round once."""
+    if all(entry.what != what for entry in ledger.entries):
+        ledger.unprotected(what, why)
+
+
+def mean_weights(updates: list[ClientUpdate], architecture: Architecture, shares: list[float]) -> np.ndarray:
+    """Weighted mean of the clients' weights, flat, in double precision."""
+    total = np.zeros(architecture.size)
+    for update, share in zip(updates, shares, strict=True):
+        total += share * architecture.flatten(update.arrays)
+    return total / sum(shares)
+
+
+class NetworkServer(ServerSide):
+    """Holds the network's weights, and standardises first if asked to.
+
+    Parameters
+    ----------
+    task : Task
+        With settings that are both `NetworkSettings` and `RoundSettings`.
+    method : str
+        Name of the method, for messages.
+    """
+
+    def __init__(self, task: Task, method: str) -> None:
+        super().__init__(task)
+        require_tensorflow(method)
+        self.method = method
+        self.network: NetworkSettings = task.settings
+        self.rounds: RoundSettings = task.settings
+        self.architecture = self.network.architecture(task.schema)
+        self.sample_size = self.rounds.sample_size(task.clients)
+        self._standard: Standard | None = None
+        self._before = int(self.network.standardize == "private")
+        rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(0,)))
+        self._flat = self.architecture.flatten(self.architecture.initial_weights(rng)).astype(np.float64)
+        self._momentum = np.zeros(self.architecture.size)
+
+    @property
+    def exchanges(self) -> int:
+        return self.task.rounds + self._before
+
+    def is_round_end(self, exchange: int) -> bool:
+        return exchange > self._before
+
+    def initial_arrays(self) -> Arrays:
+        return self.model()
+
+    def planned(self) -> list[Entry]:
+        return standardize_entries(self.network, self.task.budget, self.architecture.inputs)
+
+    def participants(self, round_: int, clients: list[int]) -> list[int]:
+        return clients if round_ <= self._before else self.sample(round_ - self._before, clients)
+
+    def sample(self, round_: int, clients: list[int]) -> list[int]:
+        """Clients of a training round: a sample of fixed size, drawn anew each round."""
+        rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(1, round_)))
+        size = min(self.sample_size, len(clients))
+        return sorted(int(client) for client in rng.choice(clients, size, replace=False))
+
+    def config(self, round_: int, client: int) -> Mapping[str, Any]:
+        return {PHASE: STANDARDIZE if round_ <= self._before else TRAIN}
+
+    def check(self, update: ClientUpdate) -> None:
+        if SUMS in update.arrays:
+            sums = update.arrays[SUMS]
+            if sums.shape != (2 * self.architecture.inputs + 1,) or not np.isfinite(sums).all():
+                raise DPForestError(f"expected {2 * self.architecture.inputs + 1} finite sums, got {sums.shape}")
+        else:
+            self.architecture.check_weights(update.arrays)
+
+    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+        if round_ <= self._before:
+            sums = np.sum([update.arrays[SUMS] for update in updates if SUMS in update.arrays], axis=0)
+            self._standard = Standard.of_sums(sums, self.architecture.inputs)
+        else:
+            trained = [update for update in updates if SUMS not in update.arrays]
+            self._momentum = self.rounds.server_momentum * self._momentum + self.mean_step(
+                round_ - self._before, trained
+            )
+            self._flat = self._flat + self.rounds.server_learning_rate * self._momentum
+        return self.model()
+
+    @abstractmethod
+    def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
+        """The clients' mean change of the weights in a round, shape (architecture.size,)."""
+
+    @property
+    def flat(self) -> np.ndarray:
+        """The current weights, shape (architecture.size,), in double precision."""
+        return self._flat
+
+    def model(self) -> dict[str, np.ndarray]:
+        """The current model as it goes to the clients."""
+        standard = self._standard.to_arrays() if self._standard else {}
+        return {**self.architecture.unflatten(self._flat), **standard}
+
+    def report(self) -> dict[str, Any]:
+        return {"weights": self.architecture.size, "bytes_of_weights": 4 * self.architecture.size}
+
+    def save(self, folder: Path) -> None:
+        save_network(folder, self.architecture, self.model())
+
+
+def save_network(folder: Path, architecture: Architecture, arrays: Arrays) -> None:
+    """Write ``network.json`` (layers) and ``network.npz`` (weights by name; no pickle)."""
+    (folder / "network.json").write_text(json.dumps(asdict(architecture), indent=2) + "\n", encoding="utf-8")
+    np.savez(folder / "network.npz", allow_pickle=False, **arrays)
