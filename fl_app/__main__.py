@@ -16,10 +16,10 @@ from omegaconf import DictConfig
 
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
-from fl_app.compare import write_results
 from fl_app.config import check_overrides, conf_folder, to_experiment
 from fl_app.grids import in_process, roster, wait_for_nodes
 from fl_app.jobs import default_output, output_base, run_job
+from fl_app.results import write_results
 from fl_app.screen import log_to_screen
 from fl_app.session import SimulationSession, quiet_flower
 from strategies.method import TooFewClients

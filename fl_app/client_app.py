@@ -13,7 +13,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from dpforest.errors import DPForestError, SchemaError
+from dpforest.errors import DPForestError
 from dpforest.ledger import Ledger
 from dpforest.noise import Noise, Secure, Seeded
 from fl_app.data import ClientData, client_data
@@ -185,9 +185,9 @@ def _check_owner_allows(experiment: Experiment, context: Context, message: Messa
     limit = context.node_config.get("max-epsilon")
     if limit is not None and experiment.privacy.epsilon > float(limit):
         raise Refused(f"epsilon {experiment.privacy.epsilon:g} is above this node's max-epsilon {float(limit):g}")
-    if message.metadata.message_type.startswith("evaluate") and not is_simulated(context):
-        if not context.node_config.get("share-metrics"):
-            raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
+    judges = message.metadata.message_type.startswith("evaluate")
+    if judges and not is_simulated(context) and not context.node_config.get("share-metrics"):
+        raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
 
 
 def _data(experiment: Experiment, context: Context, client: int, clients: int) -> ClientData:

@@ -131,11 +131,11 @@ class InProcessGrid(Grid):
         self._counter = 0
 
     @property
-    def run(self):  # type: ignore[no-untyped-def]  # noqa: ANN201 - Flower's internal Run
+    def run(self):  # type: ignore[no-untyped-def]
         """No Flower run stands behind this grid."""
         raise NotImplementedError("an in-process grid belongs to no Flower run")
 
-    def set_run(self, run) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    def set_run(self, run) -> None:  # type: ignore[no-untyped-def]
         """Nothing to set."""
 
     def create_message(

@@ -243,7 +243,7 @@ def _privacy(experiment: Experiment, side: ServerSide, ledgers: dict[int, Ledger
     guarantee = worst.guarantee()
     if experiment.source.records_per_sample > 1 and guarantee.holds:
         samples = experiment.source.records_per_sample
-        note = f"windows overlap: a raw sample is part of up to {samples} records and is protected by {samples} x epsilon"
+        note = f"windows overlap: a raw sample is in up to {samples} records, so it is protected by {samples} x epsilon"
     else:
         note = ""
     return {

@@ -1,14 +1,14 @@
 """The upper end of the scale: all rows in one place."""
 
+from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import CentralizedClient, CentralizedServer
-from baselines.mlp.settings import LocalSettings
 from dpforest.ledger import RECORD_UNIT
 from strategies.method import Method
 
 METHODS = (
     Method(
         name="centralized_mlp",
-        settings=LocalSettings,
+        settings=WholeSettings,
         server=CentralizedServer,
         client=CentralizedClient,
         unit=RECORD_UNIT,

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from baselines.centralized_mlp.settings import WholeSettings
 from baselines.mlp.backend import require_tensorflow
-from baselines.mlp.inputs import Standard, model_inputs, row_sums, targets, to_unit_range
+from baselines.mlp.inputs import targets, to_unit_range
 from baselines.mlp.network import network_for
-from baselines.mlp.settings import LocalSettings
-from baselines.mlp.sides import NetworkClient, save_network
+from baselines.mlp.sides import NetworkUser, save_network
 from dpforest.errors import DPForestError
 from dpforest.ledger import Entry
 from strategies.method import Arrays, ClientTask, ClientUpdate, ServerSide, Task, Update
@@ -19,14 +19,59 @@ from strategies.method import Arrays, ClientTask, ClientUpdate, ServerSide, Task
 ROWS_WHAT = "all rows"
 
 
-class CentralizedClient(NetworkClient):
+class CentralizedClient(NetworkUser):
     """Uploads the client's rows in single precision."""
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         task.ledger.unprotected(ROWS_WHAT, "uploaded as they are")
-        return Update({"X": X.astype(np.float32), "y": y.astype(np.int32 if task.schema.is_classification else np.float32)})
+        kind = np.int32 if task.schema.is_classification else np.float32
+        return Update({"X": X.astype(np.float32), "y": y.astype(kind)})
 
-    def train_network(
-        self, task: ClientTask, inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
-    ) -> Update:
-        raise DPForestError("centralized_mlp trains on the server")
+
+class CentralizedServer(ServerSide):
+    """Trains in one exchange."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        require_tensorflow("centralized_mlp")
+        self._settings: WholeSettings = task.settings
+        self._architecture = self._settings.architecture(task.schema)
+        self._weights: dict[str, np.ndarray] = {}
+        self._rows = 0
+
+    @property
+    def exchanges(self) -> int:
+        return 1
+
+    def planned(self) -> list[Entry]:
+        return []
+
+    def unprotected(self) -> list[str]:
+        return [ROWS_WHAT]
+
+    def check(self, update: ClientUpdate) -> None:
+        X, y = update.arrays.get("X"), update.arrays.get("y")
+        if X is None or y is None or X.ndim != 2 or X.shape[1] != self._architecture.inputs or y.shape != (len(X),):
+            raise DPForestError(f"expected rows of {self._architecture.inputs} features with their targets")
+        self.task.schema.check_matrix(X)
+        if not np.isfinite(y).all() or (self.task.schema.is_classification and not self._are_classes(y)):
+            raise DPForestError("a target is no class or no finite number")
+
+    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
+        rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(0,)))
+        X = np.concatenate([update.arrays["X"] for update in updates])
+        y = np.concatenate([update.arrays["y"] for update in updates])
+        start = self._architecture.initial_weights(rng)
+        inputs, wanted = to_unit_range(X, self.task.schema), targets(y, self.task.schema)
+        self._weights = network_for(self._architecture).fit(start, inputs, wanted, self._settings, rng).weights
+        self._rows = len(y)
+        return self._weights
+
+    def report(self) -> dict[str, Any]:
+        return {"weights": self._architecture.size, "rows": self._rows}
+
+    def save(self, folder: Path) -> None:
+        save_network(folder, self._architecture, self._weights)
+
+    def _are_classes(self, y: np.ndarray) -> bool:
+        return bool(y.dtype.kind in "iu" and ((y >= 0) & (y < self._architecture.outputs)).all())

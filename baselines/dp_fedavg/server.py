@@ -1,9 +1,9 @@
 """The server's side of client-level DP-FedAvg.
 
-Flower's own wrappers are not reused. ``DifferentialPrivacyServerSideFixedClipping`` of flwr 1.42 divides by zero at a zero
-update, draws its noise from NumPy's global generator, accounts only without amplification and over an unchanged FedAvg
-(no momentum), relies on weights that the clients claim, divides by the clients that answered, so that a client
-that drops out changes the sensitivity of the mean, and its adaptive variant has no accountant.
+Flower's own wrappers are not reused. ``DifferentialPrivacyServerSideFixedClipping`` of flwr 1.42 divides by zero at a
+zero update, draws its noise from NumPy's global generator, accounts only without amplification and over an unchanged
+FedAvg (no momentum), relies on weights that the clients claim, and divides by the clients that answered, so that one
+that drops out changes the sensitivity of the mean. Its adaptive variant has no accountant.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from baselines.dp_fedavg.client import AMPLIFIED, MULTIPLIER
+from baselines.dp_fedavg.client import AMPLIFIED
 from baselines.dp_fedavg.releases import CLIENT_UNIT, TRUST, run_entry
 from baselines.dp_fedavg.settings import DpFedAvgSettings
 from baselines.mlp.architecture import refuse_batch_norm
-from baselines.mlp.calibration import noise_multiplier
+from baselines.mlp.calibration import MULTIPLIER, noise_multiplier
 from baselines.mlp.gaussian import GaussianSum
 from baselines.mlp.sides import NetworkServer
 from dpforest.errors import BudgetExceeded, DPForestError
@@ -58,8 +58,6 @@ class DpFedAvgServer(NetworkServer):
         if self._settings.sampling == "poisson":
             probability = self.sample_size / self.task.clients
             return [client for client in clients if rng.random() < probability]
-        if len(clients) < self.sample_size:
-            raise DPForestError(f"{len(clients)} clients are there, fewer than the sample of {self.sample_size}")
         # Drawn among all places, present or not: fewer clients must not make each of them more likely.
         places = set(rng.choice(self.task.clients, self.sample_size, replace=False).tolist())
         return [client for place, client in enumerate(clients) if place in places]
@@ -70,8 +68,8 @@ class DpFedAvgServer(NetworkServer):
     def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
         if self._rounds_done == self.task.rounds:
             raise BudgetExceeded(
-                f"round {round_}: the budget is spent in the {self.task.rounds} rounds that the noise is calibrated for: "
-                "start a run with more rounds"
+                f"round {round_}: the budget is spent in the {self.task.rounds} rounds that the noise is calibrated "
+                "for; start a run with more rounds"
             )
         if not self._rounds_done:
             self.ledger.charge(run_entry(self.task, self._multiplier, self._amplified))

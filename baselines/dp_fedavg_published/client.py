@@ -17,9 +17,9 @@ from strategies.method import ClientTask, Update
 
 UNPROTECTED = {
     "network weights with noise that is too small": (
-        "the gradient of a batch is clipped, not that of a row, so one row can change the weights of many steps by more "
-        "than the clip that the noise is scaled to; the noise formula holds below epsilon 1 only; rounds are "
-        "not composed"
+        "the gradient of a batch is clipped, not that of a row, so one row can change the weights over many steps by "
+        "more than the clip that the noise is scaled to; the noise formula holds below epsilon 1 only; rounds are not "
+        "composed"
     ),
     "number of rows": "sent in clear, as the client's weight in the mean",
 }

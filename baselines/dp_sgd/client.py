@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from flwr.app import ConfigRecord
 
 from baselines.dp_sgd.optimizers import optimizer_for
 from baselines.dp_sgd.releases import STEPS_WHAT, steps_entry
 from baselines.dp_sgd.settings import DpSgdSettings
+from baselines.mlp.calibration import read_multiplier
 from baselines.mlp.gaussian import GaussianSum
 from baselines.mlp.ghost import block_for, clipped_gradients_for
 from baselines.mlp.inputs import targets
@@ -19,7 +18,6 @@ from dpforest.ledger import Entry
 from dpforest.noise import Seeded
 from strategies.method import ClientTask, Update
 
-MULTIPLIER = "noise-multiplier"
 _STATE = "dp_sgd"
 
 
@@ -47,22 +45,19 @@ class DpSgdClient(NetworkClient):
             flat = flat - optimizer.step((mechanism.release(total, noise) / expected).astype(np.float32))
         if not np.isfinite(flat).all():
             # Follows from noised gradients alone, so that saying it releases nothing more.
-            raise DPForestError(f"the weights are no longer finite: lower learning_rate (now {settings.learning_rate:g})")
+            raise DPForestError(f"the weights are not finite: lower learning_rate (now {settings.learning_rate:g})")
         return Update(architecture.unflatten(flat))
 
     @staticmethod
     def _pay(task: ClientTask) -> Entry:
         """What was paid for all rounds when the first began; refuses a round more than that.
 
-        The server announces the noise multiplier, but is not believed: too small a one exceeds the budget of the ledger.
+        The server announces the noise multiplier, but is not believed: the ledger refuses too small a one.
         """
         settings: DpSgdSettings = task.settings
         paid = next((entry for entry in task.ledger.entries if entry.what == STEPS_WHAT), None)
         if paid is None:
-            multiplier = task.config.get(MULTIPLIER)
-            if isinstance(multiplier, bool) or not isinstance(multiplier, int | float) or not 0 <= multiplier < math.inf:
-                raise DPForestError(f"the server announces the noise multiplier {multiplier!r}; expected a number from 0")
-            paid = steps_entry(task, multiplier)
+            paid = steps_entry(task, read_multiplier(task.config))
             task.ledger.charge(paid)
             task.state[_STATE] = ConfigRecord({"rounds": 0})
         state = task.state.config_records[_STATE]

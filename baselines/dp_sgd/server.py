@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from baselines.dp_sgd.client import MULTIPLIER
 from baselines.dp_sgd.releases import run_entries
 from baselines.dp_sgd.settings import DpSgdSettings
-from baselines.mlp.calibration import noise_multiplier
+from baselines.mlp.calibration import MULTIPLIER, noise_multiplier
 from baselines.mlp.sides import NetworkServer, mean_weights
 from dpforest.ledger import Entry
 from strategies.method import ClientUpdate, Task
@@ -32,10 +31,12 @@ class DpSgdServer(NetworkServer):
         return run_entries(self.task, self._multiplier)
 
     def sample(self, round_: int, clients: list[int]) -> list[int]:
-        order = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(1,))).permutation(clients)
-        size = min(self.sample_size, len(clients))
-        turn = [(round_ - 1) * size + i for i in range(size)]
-        return sorted(int(order[i % len(clients)]) for i in turn)
+        rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(1,)))
+        order = rng.permutation(self.task.clients)
+        first = (round_ - 1) * self.sample_size
+        # The turn of a client that is missing is left out, so that nobody takes part more often than was paid for.
+        places = {int(order[(first + i) % self.task.clients]) for i in range(self.sample_size)}
+        return [client for place, client in enumerate(clients) if place in places]
 
     def config(self, round_: int, client: int) -> Mapping[str, Any]:
         return {**super().config(round_, client), MULTIPLIER: self._multiplier}

@@ -22,8 +22,8 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
     dropout : float
         Off by default: the noise is regularisation enough.
     batch : int
-        Expected rows of a batch. Each row is drawn into a step's batch with probability ``batch / schema.rows``, which is
-        public because the schema's number is; the true number of rows is never used.
+        Expected rows of a batch. Each row is drawn into a step's batch with probability ``batch / schema.rows``,
+        which is public because the schema's number is; the true number of rows is never used.
     steps : int
         Steps a round.
     clip : float

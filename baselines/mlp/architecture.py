@@ -107,4 +107,6 @@ class Architecture:
 def refuse_batch_norm(architecture: Architecture, why: str) -> None:
     """Refuse batch normalisation under differential privacy."""
     if architecture.batch_norm:
-        raise DPForestError(f"batch_norm {list(architecture.batch_norm)} is not possible under DP ({why}): use batch_norm=[]")
+        raise DPForestError(
+            f"batch_norm {list(architecture.batch_norm)} is not possible under DP ({why}): use batch_norm=[]"
+        )

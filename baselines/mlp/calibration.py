@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 from scipy.optimize import brentq
 
@@ -13,6 +13,7 @@ from dpforest.ledger import Budget, Entry, renyi_epsilon, total_epsilon
 
 Accountant = Literal["pld", "rdp"]
 ACCOUNTANTS = ("pld", "rdp")
+MULTIPLIER = "noise-multiplier"
 _SMALLEST, _LARGEST = 1e-3, 1e6
 _PRECISION = 1e-4
 
@@ -37,7 +38,8 @@ def noise_multiplier(budget: Budget, entries: Callable[[float], list[Entry]], ac
         return 0.0
     if not budget.delta:
         raise DPForestError(
-            "privacy.delta is 0, but Gaussian noise needs one: set it well below 1 / rows (or 1 / clients), such as 1e-5"
+            "privacy.delta is 0, but Gaussian noise needs one: set it well below 1 / rows (or 1 / clients), "
+            "such as 1e-5"
         )
 
     def excess(total: Callable[[list[Entry], float], float]) -> Callable[[float], float]:
@@ -52,22 +54,34 @@ def noise_multiplier(budget: Budget, entries: Callable[[float], list[Entry]], ac
     quick = excess(renyi_epsilon)
     if quick(low) > 0 >= quick(high):
         high = _root(quick, low, high)
-    if accountant == "rdp" or any(entry.fixed_size for entry in entries(1.0)):
-        exact = quick
-    else:
-        exact = excess(total_epsilon)
+    renyi = accountant == "rdp" or any(entry.fixed_size for entry in entries(1.0))
+    exact = quick if renyi else excess(total_epsilon)
     if exact(high) > 0:
         raise DPForestError(
             f"no noise multiplier up to {_LARGEST:g} brings the run to epsilon {budget.epsilon:g} at delta "
             f"{budget.delta:g} with accountant={accountant}: raise epsilon or delta, or lower rounds"
         )
-    if exact is not quick:
+    if not renyi:
         low = high
         while low > math.log(_SMALLEST) and exact(low) <= 0:
             high, low = low, low - math.log(1.5)
         if exact(low) > 0:
             high = _root(exact, low, high)
     return math.exp(high)
+
+
+def read_multiplier(config: Mapping[str, Any]) -> float:
+    """The noise multiplier that a server announces.
+
+    Raises
+    ------
+    DPForestError
+        It is no number from 0.
+    """
+    multiplier = config.get(MULTIPLIER)
+    if isinstance(multiplier, bool) or not isinstance(multiplier, int | float) or not 0 <= multiplier < math.inf:
+        raise DPForestError(f"the server announces the noise multiplier {multiplier!r}; expected a number from 0")
+    return float(multiplier)
 
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:

@@ -26,8 +26,8 @@ _MULTIPLE = 32
 class ClippedGradients:
     """Sums of gradients, each clipped to a length, of batches of any size.
 
-    Rows are fed in blocks of one padded shape, so that TensorFlow compiles once; padded rows count nothing, and a larger
-    batch takes several blocks. No row is ever dropped, since the accounting relies on the Poisson draw.
+    Rows are fed in blocks of one padded shape, so that TensorFlow compiles once; padded rows count nothing, and a
+    larger batch takes several blocks. No row is ever dropped, since the accounting relies on the Poisson draw.
 
     Parameters
     ----------

@@ -28,8 +28,19 @@ PHASE = "phase"
 STANDARDIZE, TRAIN = "standardize", "train"
 
 
-class NetworkClient(ClientSide):
-    """A client whose current model is a network."""
+class NetworkUser(ClientSide):
+    """A client that predicts by the network in the server's model."""
+
+    def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
+        settings: NetworkSettings = task.settings
+        architecture = settings.architecture(task.schema)
+        inputs = model_inputs(X, task.schema, settings.standardize == "private", arrays)
+        outputs = network_for(architecture).predict(architecture.check_weights(arrays), inputs)
+        return from_outputs(outputs, task.schema)
+
+
+class NetworkClient(NetworkUser):
+    """A client that trains the server's network on its own rows."""
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         settings: NetworkSettings = task.settings
@@ -47,13 +58,6 @@ class NetworkClient(ClientSide):
         self, task: ClientTask, inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
     ) -> Update:
         """Train on the client's rows, as the network wants them, from the server's weights."""
-
-    def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
-        settings: NetworkSettings = task.settings
-        architecture = settings.architecture(task.schema)
-        inputs = model_inputs(X, task.schema, settings.standardize == "private", arrays)
-        outputs = network_for(architecture).predict(architecture.check_weights(arrays), inputs)
-        return from_outputs(outputs, task.schema)
 
 
 def standardize_entries(settings: NetworkSettings, budget: Budget, n_features: int) -> list[Entry]:

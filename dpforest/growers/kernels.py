@@ -38,8 +38,10 @@ def bin_rows(X, thresholds):
     """
     n_rows, n_features = X.shape
     n_passes = (thresholds.shape[1] + _AT_ONCE - 1) // _AT_ONCE
-    table = np.full((n_features, n_passes * _AT_ONCE), np.inf, dtype=X.dtype)
-    table[:, : thresholds.shape[1]] = thresholds
+    table = np.empty((n_features, n_passes * _AT_ONCE), dtype=X.dtype)
+    for f in range(n_features):
+        for t in range(table.shape[1]):
+            table[f, t] = thresholds[f, t] if t < thresholds.shape[1] else np.inf
     codes = np.empty((n_rows, n_features), dtype=np.uint8)
     # A block of rows is turned on its side, so that many values of one feature meet the same thresholds: branch-free
     # and vectorised, which beats a binary search a cell for the few dozen thresholds of a grid.
@@ -55,7 +57,7 @@ def bin_rows(X, thresholds):
             column = values[f]
             below[:] = 0
             for k in range(n_passes):
-                t = table[f, k * _AT_ONCE : (k + 1) * _AT_ONCE]
+                t = table[f, k * _AT_ONCE :]
                 t0, t1, t2, t3, t4, t5, t6, t7 = t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]
                 for i in range(_BLOCK):
                     x = column[i]
@@ -93,7 +95,9 @@ def bin_rows_by_node(X, starts, group, thresholds):
     below = np.empty(n_features, dtype=np.int32)
     for v in range(starts.shape[0] - 1):
         rows, out = X[starts[v] : starts[v + 1]], codes[starts[v] : starts[v + 1]]
-        table[:] = thresholds[group[v]].T
+        for t in range(n_thresholds):
+            for f in range(n_features):
+                table[t, f] = thresholds[group[v], f, t]
         for i in range(rows.shape[0]):
             row = rows[i]
             below[:] = 0
@@ -196,8 +200,11 @@ def add_scores(histogram, totals, squares, products, scores):
 
 @njit(cache=True, nogil=True, inline="always")
 def _is_pure(totals):
-    """Whether at most one class has counts: then every candidate has the score of the unsplit node."""
-    return totals.max() == totals.sum()
+    """Whether at most one class has counts: then every candidate has the score of the unsplit node, its rows."""
+    classes = 0
+    for c in range(totals.shape[0]):
+        classes += totals[c] > 0
+    return classes <= 1
 
 
 @njit(cache=True, nogil=True)
@@ -224,7 +231,7 @@ def level_scores(codes, y, starts, group, n_groups, n_classes, n_bins):
     totals = class_counts(y, starts, n_classes)
     for v in range(starts.shape[0] - 1):
         if _is_pure(totals[v]):
-            scores[group[v]] += SCORE_UNIT * totals[v].sum()
+            scores[group[v]] += SCORE_UNIT * (starts[v + 1] - starts[v])
             continue
         for c in range(n_classes):
             if totals[v, c] > 0:
@@ -272,7 +279,7 @@ def level_scores_by_difference(codes, y, starts, parents, group, n_groups):
                         rest[k] = whole[k] - part[k]
     for v in range(n_nodes):
         if _is_pure(totals[v]):
-            scores[group[v]] += SCORE_UNIT * totals[v].sum()
+            scores[group[v]] += SCORE_UNIT * (starts[v + 1] - starts[v])
         else:
             add_scores(histograms[v], totals[v], squares, products, scores[group[v]])
     return scores, histograms

@@ -25,6 +25,7 @@ _RENYI_ORDERS = [1 + x / 10 for x in range(5, 100)] + list(range(11, 64)) + [128
 # Denominator that turns a probability into whole numbers for dp-accounting, rounded up.
 _POPULATION = 10**9
 
+
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
     """Smallest epsilon at which a mu-GDP release is (epsilon, delta)-private.
 
@@ -206,9 +207,7 @@ def _renyi_epsilon(costs: tuple[tuple[float, float, int], ...], fixed_size: bool
     from dp_accounting.rdp import RdpAccountant
 
     relation = dp_accounting.NeighboringRelation
-    accountant = RdpAccountant(
-        _RENYI_ORDERS, relation.REPLACE_ONE if fixed_size else relation.ADD_OR_REMOVE_ONE
-    )
+    accountant = RdpAccountant(_RENYI_ORDERS, relation.REPLACE_ONE if fixed_size else relation.ADD_OR_REMOVE_ONE)
     for mu, probability, times in costs:
         event = dp_accounting.GaussianDpEvent(1.0 / mu)
         if probability < 1 and fixed_size:

@@ -76,7 +76,9 @@ class Entry:
         if not 0 < self.sampling <= 1:
             raise DPForestError(f"ledger entry {self.what!r}: sampling {self.sampling} must be above 0, at most 1")
         if self.sampling < 1 and (self.epsilon or self.rows != ALL_ROWS):
-            raise DPForestError(f"ledger entry {self.what!r}: sampling is only accounted for Gaussian noise on all rows")
+            raise DPForestError(
+                f"ledger entry {self.what!r}: sampling is only accounted for Gaussian noise on all rows"
+            )
         if self.times < 1:
             raise DPForestError(f"ledger entry {self.what!r}: times {self.times} must be at least 1")
         if self.protected and not self.epsilon and not self.mu:

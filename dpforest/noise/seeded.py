@@ -50,7 +50,7 @@ class Seeded(Noise):
         return self._rng
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True)
 def _geometric_differences(rng: np.random.Generator, size: int, scale: float) -> np.ndarray:
     """Differences of two geometric variables, which are two-sided geometric (Ghosh et al. 2012).
 
@@ -64,7 +64,7 @@ def _geometric_differences(rng: np.random.Generator, size: int, scale: float) ->
     return drawn
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True)
 def _largest_with_exponential_noise(rng: np.random.Generator, scores: np.ndarray, scale: float) -> np.ndarray:
     """Row-wise index of the largest ``score + Exponential(scale)``, without storing the noise."""
     picked = np.empty(scores.shape[0], dtype=np.int64)

@@ -272,19 +272,20 @@ def _deal_by_share(deck: _Deck) -> np.ndarray:
 
 
 def _deal_in_time(deck: _Deck) -> np.ndarray:
-    # a block ends with the recording that holds its last row, so a recording is never divided
-    starts = np.flatnonzero(np.diff(deck.recording, prepend=-1))
-    if len(starts) < deck.clients:
-        raise DataError(
-            f"partition time_blocks cannot make {deck.clients} blocks of {len(starts)} recordings: use at most "
-            f"{len(starts)} clients"
-        )
-    block = starts * deck.clients // len(deck.y)
-    # every client gets at least one recording, even where one is longer than a whole block
-    number = np.arange(len(starts))
-    block = np.clip(np.maximum.accumulate(block), deck.clients - len(starts) + number, number)
-    block = number[:0] if not len(block) else _without_gaps(block, deck.clients)
-    return np.repeat(block, np.diff(np.append(starts, len(deck.y))))
+    # recordings are not divided, so that holding out whole ones stays honest
+    _, first, recording, sizes = np.unique(deck.recording, return_index=True, return_inverse=True, return_counts=True)
+    n, order = len(first), np.argsort(first)
+    if n < deck.clients:
+        raise DataError(f"partition time_blocks cannot make {deck.clients} blocks of {n} recordings: use {n} clients")
+    ends = np.cumsum(sizes[order])
+    number = np.arange(1, deck.clients)
+    cuts = np.searchsorted(ends, number * len(deck.y) / deck.clients - sizes.mean() / 2) + 1
+    # one recording a client at least
+    cuts = np.maximum.accumulate(np.maximum(cuts - number, 0)) + number
+    cuts = np.minimum(cuts, n - deck.clients + number)
+    block = np.empty(n, dtype=np.int64)
+    block[order] = np.searchsorted(cuts, np.arange(n), side="right")
+    return block[recording]
 
 
 def _deal_in_proportion(n: int, proportions: np.ndarray, rng: np.random.Generator) -> np.ndarray:

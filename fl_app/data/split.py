@@ -36,6 +36,9 @@ class Evaluation:
         Which subjects are held out: block ``fold`` of a fixed random order.
     held_out : int or None
         Subjects a fold; None means a sixth of them.
+    subjects : sequence of str
+        Names of the subjects to hold out, for ``split=subject``, instead of a fold. Under
+        ``part=validation`` the first ``held_out`` of the others in the fixed order are judged.
 
     Raises
     ------
@@ -49,6 +52,7 @@ class Evaluation:
     seed: int = 42
     fold: int = 0
     held_out: int | None = None
+    subjects: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("evaluation.split", self.split, ["row", "recording", "subject"])
@@ -60,6 +64,15 @@ class Evaluation:
         check_integer("evaluation.fold", self.fold, 0)
         if self.held_out is not None:
             check_integer("evaluation.held_out", self.held_out, 1)
+        names = self.subjects
+        if not isinstance(names, Sequence) or isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise DataError(f"evaluation.subjects {names!r} must be a list of names, in quotes where they are numbers")
+        object.__setattr__(self, "subjects", tuple(names))
+        if names and (self.split != "subject" or self.fold != 0):
+            raise DataError(
+                f"evaluation.subjects {list(names)} are held out by name: set evaluation.split=subject and leave "
+                "evaluation.fold at 0"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +92,32 @@ def subject_roles(subjects: Sequence[str], evaluation: Evaluation) -> dict[str, 
     Raises
     ------
     DataError
-        There are too few subjects for the fold.
+        There are too few subjects for the fold, or a named one does not exist.
     """
-    n = len(subjects)
+    order = [subjects[position] for position in np.random.default_rng(0).permutation(len(subjects))]
+    if evaluation.subjects:
+        block, others, size = _named_block(order, evaluation)
+    else:
+        block, others, size = _fold_block(order, evaluation)
+    judged = block if evaluation.part == "test" else others[:size]
+    return {name: "test" if name in judged else "unused" if name in block else "train" for name in subjects}
+
+
+def _named_block(order: list[str], evaluation: Evaluation) -> tuple[list[str], list[str], int]:
+    for name in evaluation.subjects:
+        check_choice("evaluation.subjects", name, sorted(order))
+    others = [name for name in order if name not in evaluation.subjects]
+    size = evaluation.held_out or max(1, round(len(others) / 6))
+    if len(others) <= (size if evaluation.part == "validation" else 0):
+        raise DataError(
+            f"evaluation.subjects leaves {len(others)} of {len(order)} subjects, and evaluation.part={evaluation.part} "
+            "no subject to train on: name fewer, or lower evaluation.held_out"
+        )
+    return list(evaluation.subjects), others, size
+
+
+def _fold_block(order: list[str], evaluation: Evaluation) -> tuple[list[str], list[str], int]:
+    n = len(order)
     size = evaluation.held_out or max(1, round(n / 6))
     blocks = 1 if evaluation.part == "test" else 2
     if size * blocks >= n:
@@ -89,18 +125,12 @@ def subject_roles(subjects: Sequence[str], evaluation: Evaluation) -> dict[str, 
             f"evaluation.held_out {size} leaves no subject of {n} to train on ({blocks} such blocks are held out): "
             f"use at most {(n - 1) // blocks}"
         )
-    if (evaluation.fold + 1) * size > n:
+    start = evaluation.fold * size
+    if start + size > n:
         raise DataError(
             f"evaluation.fold {evaluation.fold} does not exist: {n} subjects make folds 0 to {n // size - 1}"
         )
-    order = np.roll(np.random.default_rng(0).permutation(n), -evaluation.fold * size)
-    roles = dict.fromkeys(subjects, "train")
-    for position in order[:size]:
-        roles[subjects[position]] = "test" if evaluation.part == "test" else "unused"
-    if evaluation.part == "validation":
-        for position in order[size : 2 * size]:
-            roles[subjects[position]] = "test"
-    return roles
+    return order[start : start + size], order[start + size :] + order[:start], size
 
 
 def held_out_subjects(subjects: Sequence[str], evaluation: Evaluation) -> tuple[str, ...]:
@@ -222,12 +252,17 @@ _recent: Recent[ClientData] = Recent(48)
 def _check_combination(source: DataSource, partition: Partition, evaluation: Evaluation) -> None:
     if evaluation.split == "row":
         return
-    if partition.kind != "subject":
-        raise DataError(
-            f"partition={partition.kind} spreads each {evaluation.split} over clients, so evaluation.split="
-            f"{evaluation.split} would hold out what others train on: use partition=subject or evaluation=row"
-        )
     if evaluation.split == "recording" and not source.has_recordings:
         raise DataError(
-            "evaluation.split=recording needs recordings: set dataset.recording_column, or use row or subject"
+            f"evaluation.split=recording needs recordings, and {source.name} has none (for a table, set "
+            "dataset.recording_column): use row or subject"
         )
+    whole = ("subject", "time_blocks") if evaluation.split == "recording" else ("subject",)
+    if partition.kind not in whole:
+        raise DataError(
+            f"partition={partition.kind} spreads each {evaluation.split} over clients, so evaluation.split="
+            f"{evaluation.split} would hold out what others train on: use partition={' or '.join(whole)}, "
+            "or evaluation=row"
+        )
+    if evaluation.split == "subject" and len(source.subjects()) == 1:
+        raise DataError(f"evaluation.split=subject needs several subjects, and {source.name} has one: use another split")

@@ -4,10 +4,10 @@ Of n clients, d may be missing and c may know, and subtract, their own noise. If
 variance sigma^2 / (n - d - c), what protects a sum has a variance of at least sigma^2.
 
 A sum of discrete Gaussians is no discrete Gaussian, but nearly: Kairouz, Liu and Steinke 2021 (The Distributed
-Discrete Gaussian Mechanism for Federated Learning with Secure Aggregation, ICML, corollary 12) bound the ratio of the
+Discrete Gaussian Mechanism for Federated Learning with Secure Aggregation, ICML, theorem 1) bound the ratio of the
 probabilities of any value under the sum of m shares of standard deviation s >= 1/2 and under one discrete Gaussian of
 variance m s^2 by exp(+-tau), tau = 10 sum_{k=1}^{m-1} exp(-2 pi^2 s^2 k / (k + 1)). At s = 3 and m = 100 that is
-3e-36; scale values up until the share has a standard deviation of 3 or more, and nothing is left to account for.
+3e-38; scale values up until the share has a standard deviation of 3 or more, and nothing is left to account for.
 
 Over D numbers in all (of all rounds, chosen adaptively or not) the ratios multiply to exp(+-D tau) at most. So if one
 discrete Gaussian per number gives (epsilon, delta), the sums of shares give, by going over and back,
@@ -15,7 +15,7 @@ discrete Gaussian per number gives (epsilon, delta), the sums of shares give, by
     P'(A) <= e^(D tau) P(A) <= e^(D tau) (e^epsilon Q(A) + delta) <= e^(epsilon + 2 D tau) Q'(A) + e^(D tau) delta.
 
 One discrete Gaussian of parameter sigma satisfies the same zero-concentrated bound, Delta^2 / (2 sigma^2), as the
-continuous one (Canonne, Kamath and Steinke 2020, The Discrete Gaussian for Differential Privacy, theorem 4).
+continuous one (Canonne, Kamath and Steinke 2020, The Discrete Gaussian for Differential Privacy).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def noise_tail(share: float, draws: int, failure: float) -> int:
     draws : int
         Of all clients and rounds together.
     failure : float
-        Chance that one of them exceeds the result; a discrete Gaussian has the tails of a continuous one, 2
-        exp(-m^2 / (2 s^2)) (Canonne, Kamath and Steinke 2020, corollary 17).
+        Chance that one of them exceeds the result. A discrete Gaussian has the tails 2 exp(-m^2 / (2 s^2)) of a
+        continuous one, since by Poisson summation no shift of exp(-z^2 / (2 s^2)) has a larger sum over the integers.
     """
     return math.ceil(share * math.sqrt(2 * math.log(2 * draws / failure)))

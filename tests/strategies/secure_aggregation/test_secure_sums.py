@@ -28,7 +28,7 @@ def runs(draw: st.DrawFn) -> tuple[Terms, list[dict[int, str]]]:
     return terms, draw(st.lists(faults, min_size=2 + 2 * rounds, max_size=2 + 2 * rounds))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(runs(), st.integers(0, 2**32))
 def test_sum_over_survivors_is_exact_whoever_drops_when(run: tuple[Terms, list[dict[int, str]]], seed: int) -> None:
     terms, faults = run

@@ -1,0 +1,17 @@
+"""The lower end of the scale: every client for itself."""
+
+from baselines.centralized_mlp.settings import WholeSettings
+from baselines.standalone_mlp.sides import StandaloneClient, StandaloneServer
+from dpforest.ledger import RECORD_UNIT
+from strategies.method import Method
+
+METHODS = (
+    Method(
+        name="standalone_mlp",
+        settings=WholeSettings,
+        server=StandaloneServer,
+        client=StandaloneClient,
+        unit=RECORD_UNIT,
+        trust="nobody but the client is trusted: nothing leaves it",
+    ),
+)

@@ -1,0 +1,162 @@
+"""Numba kernels of boosting: clipped integer gradients, sums a leaf, and scores of records.
+
+Trees are complete and in breadth-first order: the children of node ``v`` are ``2 v + 1`` and ``2 v + 2``. Codes are
+those of `dpforest.growers.kernels.bin_rows`: a record goes left of threshold ``b`` exactly if its code is at most ``b``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_BLOCK = 512
+
+
+@njit(cache=True, nogil=True)
+def count_cells(codes, counts):
+    """Add every record to one cell a feature of ``counts``, shape (n_features, n_bins)."""
+    for i in range(codes.shape[0]):
+        for f in range(codes.shape[1]):
+            counts[f, codes[i, f]] += 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _find_leaves(cells, n_features, start, count, depth, feature, split, node):
+    """Leaf (0-based) of records ``start`` to ``start + count`` in one tree; unsigned, see `forest.kernels`."""
+    node[:count] = 0
+    for _ in range(depth):
+        for i in range(np.uint64(count)):
+            v = node[i]
+            code = cells[(np.uint64(start) + i) * n_features + np.uint64(feature[v])]
+            node[i] = np.uint32(2) * v + np.uint32(1) + np.uint32(code > split[v])
+    first = np.uint32((1 << depth) - 1)
+    for i in range(count):
+        node[i] -= first
+
+
+@njit(cache=True, nogil=True)
+def add_weights(codes, feature, split, weights, scores):
+    """Add to ``scores`` what the records' leaves hold.
+
+    Parameters
+    ----------
+    codes : uint8 array of shape (n_records, n_features)
+    feature : uint16 array of shape (n_trees, 2 ** depth - 1)
+    split : uint8 array of the same shape
+    weights : float32 array of shape (n_trees, 2 ** depth, n_outputs)
+    scores : float32 array of shape (n_records, n_outputs)
+    """
+    cells, n_features = codes.reshape(-1), np.uint64(codes.shape[1])
+    depth = _depth_of(weights.shape[1])
+    node = np.zeros(_BLOCK, dtype=np.uint32)
+    for start in range(0, codes.shape[0], _BLOCK):
+        count = min(_BLOCK, codes.shape[0] - start)
+        for t in range(feature.shape[0]):
+            _find_leaves(cells, n_features, start, count, depth, feature[t], split[t], node)
+            for i in range(count):
+                row, leaf = scores[start + i], weights[t, node[i]]
+                for k in range(row.shape[0]):
+                    row[k] += leaf[k]
+
+
+@njit(cache=True, nogil=True)
+def add_records(codes, feature, split, gradients, count_unit, sums):
+    """Add each record to one leaf of every tree of ``sums``.
+
+    Parameters
+    ----------
+    gradients : int32 array of shape (n_records, n_outputs)
+    count_unit : int
+        What a record adds to the last column.
+    sums : int64 array of shape (n_trees, 2 ** depth, n_outputs + 1)
+    """
+    cells, n_features = codes.reshape(-1), np.uint64(codes.shape[1])
+    depth = _depth_of(sums.shape[1])
+    n_outputs = gradients.shape[1]
+    node = np.zeros(_BLOCK, dtype=np.uint32)
+    for start in range(0, codes.shape[0], _BLOCK):
+        count = min(_BLOCK, codes.shape[0] - start)
+        for t in range(feature.shape[0]):
+            _find_leaves(cells, n_features, start, count, depth, feature[t], split[t], node)
+            for i in range(count):
+                row, leaf = gradients[start + i], sums[t, node[i]]
+                for k in range(n_outputs):
+                    leaf[k] += row[k]
+                leaf[n_outputs] += count_unit
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _depth_of(n_leaves):
+    depth = 0
+    while (1 << depth) < n_leaves:
+        depth += 1
+    return depth
+
+
+@njit(cache=True, nogil=True)
+def class_gradients(scores, y, clip, unit, order, out):
+    """Gradients of the log loss by the scores, clipped, in whole units.
+
+    Parameters
+    ----------
+    scores : float32 array of shape (n_records, n_classes)
+    y : int64 array of shape (n_records,)
+    clip : float
+        Norm above which a gradient is shortened.
+    unit : int
+        What ``clip`` becomes. No row of ``out`` exceeds it in norm, by exact integer arithmetic.
+    order : {1, 2}
+        Of the norm.
+    out : int32 array of shape (n_records, n_classes)
+    """
+    n_classes = scores.shape[1]
+    g = np.empty(n_classes)
+    for i in range(scores.shape[0]):
+        row = scores[i]
+        largest = row[0]
+        for c in range(1, n_classes):
+            largest = max(largest, row[c])
+        total = 0.0
+        for c in range(n_classes):
+            g[c] = np.exp(np.float64(row[c] - largest))
+            total += g[c]
+        for c in range(n_classes):
+            g[c] /= total
+        g[y[i]] -= 1.0
+        _clip_to_units(g, clip, unit, order, out[i])
+
+
+@njit(cache=True, nogil=True)
+def squared_gradients(scores, y, clip, unit, order, out):
+    """`class_gradients` of half the squared error, for targets ``y`` of shape (n_records,)."""
+    g = np.empty(1)
+    for i in range(scores.shape[0]):
+        g[0] = scores[i, 0] - y[i]
+        _clip_to_units(g, clip, unit, order, out[i])
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _clip_to_units(g, clip, unit, order, out):
+    norm = 0.0
+    for k in range(g.shape[0]):
+        norm += g[k] * g[k] if order == 2 else abs(g[k])
+    if order == 2:
+        norm = np.sqrt(norm)
+    if not norm < np.inf:  # also NaN, which no rounding keeps within the bound
+        out[:] = 0
+        return
+    scale = unit / max(norm, clip)
+    for k in range(g.shape[0]):
+        out[k] = np.int32(np.rint(scale * g[k]))
+    # Rounding to the nearest may have left the ball: one step towards zero brings it back in.
+    while _norm_of_units(out, order) > (unit * unit if order == 2 else unit):
+        for k in range(g.shape[0]):
+            out[k] -= np.sign(out[k])
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _norm_of_units(row, order):
+    total = np.int64(0)
+    for k in range(row.shape[0]):
+        total += np.int64(row[k]) * np.int64(row[k]) if order == 2 else np.int64(abs(row[k]))
+    return total

@@ -1,0 +1,204 @@
+"""Figures of many runs, in one style: colour-blind safe, the same colour for a method in every figure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import yaml
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fl_app.results import telling_columns
+
+# Okabe and Ito's palette, without yellow (too light on white).
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_FIXED = ("one_shot", "boost", "fext", "dp_sgd", "dp_fedavg", "fedavg", "centralized")
+_LINES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
+_STYLE = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "font.size": 9,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "dpforest",
+}
+
+
+def colour_of(strategy: str) -> str:
+    """The colour of a method, the same in every figure."""
+    if strategy in _FIXED:
+        return _COLOURS[_FIXED.index(strategy)]
+    return _COLOURS[hashlib.sha256(strategy.encode()).digest()[0] % len(_COLOURS)]
+
+
+def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
+    """Draw what the runs allow: score against epsilon, per-client scores, memorization rates.
+
+    Parameters
+    ----------
+    runs : sequence of mapping
+        From `fl_app.run_folder.read_run`.
+    rows : sequence of mapping
+        The same runs as flat rows.
+    folder : Path
+        Made if it is not there.
+
+    Returns
+    -------
+    list of Path
+        SVG and PNG files.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    frame = pd.DataFrame(rows)
+    telling = telling_columns(rows)
+    frame["setting"] = [_setting(row, telling) for row in rows]
+    written: list[Path] = []
+    with matplotlib.rc_context(_STYLE):
+        for (dataset, split), part in frame.groupby(["dataset", "split"]):
+            name = f"{dataset}-{split}"
+            written += _save(_against_epsilon(part, dataset, split), folder / f"epsilon-{name}")
+            here = [(row["dataset"], row["split"]) == (dataset, split) for row in rows]
+            chosen = [(run, row) for run, row, wanted in zip(runs, rows, here, strict=True) if wanted]
+            if alone := _owner_accuracies(chosen, telling):
+                written += _save(_per_client(alone, dataset), folder / f"alone-{name}")
+            if any(column.startswith("memorization_") for column in part if part[column].notna().any()):
+                written += _save(_memorization(part, dataset, split), folder / f"memorization-{name}")
+    return written
+
+
+def _setting(row: dict[str, Any], telling: Sequence[str]) -> str:
+    """A short label: the method and the settings that tell its runs apart."""
+    values = [f"{name.removeprefix('strategy.')}={row[name]}" for name in telling if name in row]
+    return " ".join([str(row["strategy"]), *values])
+
+
+def _against_epsilon(frame: pd.DataFrame, dataset: str, split: str) -> Figure:
+    """Mean score with its range, one panel a privacy unit; hollow marks where nothing is guaranteed."""
+    metric = "accuracy" if "accuracy" in frame and frame["accuracy"].notna().any() else "r2"
+    units = sorted(frame["unit"].unique())
+    figure = Figure(figsize=(max(5.2, 4.6 * len(units)), 4.6), layout="constrained")
+    for number, unit in enumerate(units, 1):
+        axes = figure.add_subplot(1, len(units), number)
+        part = frame[frame["unit"] == unit]
+        for style, (setting, runs) in enumerate(part.groupby("setting")):
+            _curve(axes, runs, metric, str(setting), style)
+        _published_curves(axes, dataset, split)
+        axes.set_xscale("log")
+        axes.set_xlabel("epsilon, total of a client over the run")
+        axes.set_ylabel("accuracy" if metric == "accuracy" else "R^2")
+        axes.set_title(f"{dataset}, {split} split; unit: {unit.split(' added')[0]}", loc="left", fontsize=9)
+    _legend_below(figure)
+    return figure
+
+
+def _legend_below(figure: Figure) -> None:
+    """One legend for all panels, outside of the data."""
+    entries: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=2, fontsize=7)
+
+
+def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, style: int) -> None:
+    colour = colour_of(str(runs["strategy"].iloc[0]))
+    line, marker = _LINES[style % 4], _MARKERS[style % 4]
+    finite = runs[np.isfinite(runs["epsilon"])]
+    if len(finite):
+        stats = finite.groupby("epsilon")[metric].agg(["mean", "min", "max"])
+        spread = [stats["mean"] - stats["min"], stats["max"] - stats["mean"]]
+        hollow = finite["guarantee"].str.startswith("guarantee: none").all()
+        face = "white" if hollow else colour
+        axes.errorbar(
+            stats.index, stats["mean"], yerr=spread, color=colour, linestyle=line, marker=marker,
+            markerfacecolor=face, markersize=4, capsize=2, linewidth=1.2, label=label,
+        )  # fmt: skip
+    without = runs[np.isinf(runs["epsilon"])]
+    if len(without):
+        axes.axhline(without[metric].mean(), color=colour, linestyle=line, linewidth=0.8, alpha=0.6)
+
+
+def published(name: str) -> dict[str, Any]:
+    """Figures that a source published, with where they stand."""
+    text = (Path(__file__).parent / "published" / f"{name}.yaml").read_text(encoding="utf-8")
+    plain: dict[str, Any] = yaml.safe_load(text)
+    return plain
+
+
+def _published_curves(axes: Axes, dataset: str, split: str) -> None:
+    for file in sorted((Path(__file__).parent / "published").glob("*.yaml")):
+        values = published(file.stem)
+        if (values["dataset"], values["split"]) == (dataset, split) and "accuracy" in values:
+            for depth, curve in values["accuracy"].items():
+                axes.plot(
+                    list(curve), list(curve.values()), color="0.45", marker="x", linewidth=0.8,
+                    linestyle="-" if depth == 5 else ":", label=f"{values['source']}, depth {depth}",
+                )  # fmt: skip
+
+
+def _owner_accuracies(
+    runs: Sequence[tuple[dict[str, Any], dict[str, Any]]], telling: Sequence[str]
+) -> dict[str, dict[int, list[float]]]:
+    """Accuracy of each client's own trees on all test rows, of runs without privacy; by label."""
+    found: dict[str, dict[int, list[float]]] = {}
+    for run, row in runs:
+        if np.isinf(row["epsilon"]):
+            for owner, accuracy in run["metrics"].get("owner_accuracy", {}).items():
+                found.setdefault(_setting(row, telling), {}).setdefault(int(owner), []).append(accuracy)
+    return found
+
+
+def _per_client(alone: dict[str, dict[int, list[float]]], dataset: str) -> Figure:
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    for number, (label, by_owner) in enumerate(sorted(alone.items())):
+        owners = sorted(by_owner)
+        axes.plot(owners, [np.mean(by_owner[o]) for o in owners], marker="o", markersize=4, linestyle="none",
+                  color=_COLOURS[number % len(_COLOURS)], label=label)  # fmt: skip
+    axes.set_xlabel("client")
+    axes.set_ylabel("accuracy of its own trees on all test rows")
+    axes.set_title(f"{dataset}: stand-alone trees, no privacy", loc="left", fontsize=9)
+    _legend_below(figure)
+    return figure
+
+
+def _memorization(frame: pd.DataFrame, dataset: str, split: str) -> Figure:
+    sizes = sorted(int(c.removeprefix("memorization_")) for c in frame if c.startswith("memorization_"))
+    figure = Figure(figsize=(3.6 * len(sizes), 4.0), layout="constrained")
+    overlay = [v for v in map(published, ["favero2024"]) if (v["dataset"], v["split"]) == (dataset, split)]
+    finite = frame[np.isfinite(frame["epsilon"])]
+    for number, size in enumerate(sizes, 1):
+        axes = figure.add_subplot(1, len(sizes), number)
+        for style, (setting, runs) in enumerate(finite.groupby("setting")):
+            mean = runs.groupby("epsilon")[f"memorization_{size}"].mean()
+            axes.plot(mean.index, mean, marker=_MARKERS[style % 4], markersize=4, linestyle=_LINES[style % 4],
+                      color=colour_of(str(runs["strategy"].iloc[0])), label=str(setting))  # fmt: skip
+        for values in overlay:
+            for depth, by_size in values["memorization"].items():
+                if size in by_size:
+                    axes.plot(list(by_size[size]), list(by_size[size].values()), color="0.45", marker="x",
+                              linewidth=0.8, linestyle="-" if depth == 5 else ":",
+                              label=f"{values['source']}, depth {depth}")  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_ylim(-0.03, 1.03)
+        axes.set_xlabel("epsilon")
+        axes.set_title(f"n = {size} test rows a client", loc="left", fontsize=9)
+        if number == 1:
+            axes.set_ylabel("memorization rate")
+    _legend_below(figure)
+    return figure
+
+
+def _save(figure: Figure, path: Path) -> list[Path]:
+    paths = [path.with_suffix(".svg"), path.with_suffix(".png")]
+    for target in paths:
+        figure.savefig(target, dpi=150, metadata={"Date": None} if target.suffix == ".svg" else None)
+    return paths

@@ -1,0 +1,76 @@
+"""Flat rows of many runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dpforest.errors import DPForestError
+from fl_app.run_folder import find_runs, read_run, write_table
+
+RESULTS = "results.csv"
+_METRICS = (
+    "accuracy", "balanced_accuracy", "macro_f1", "log_loss", "worst_client", "mse", "mae", "r2", "pearson",
+    "test_rows", "clients", "rounds", "bytes_down", "bytes_up", "seconds", "failures",
+)  # fmt: skip
+log = logging.getLogger(__name__)
+
+
+def result_row(run: dict[str, Any]) -> dict[str, Any]:
+    """One run as one flat row: what was run, what it guarantees, what it reached."""
+    config, metrics, privacy = run["config"], run["metrics"], run["privacy"]
+    strategy = {f"strategy.{key}": value for key, value in config["strategy"].items() if key != "name"}
+    row = {
+        "run": run["folder"].name,
+        "strategy": config["strategy"]["name"],
+        "dataset": config["dataset"]["name"],
+        "partition": config["partition"]["kind"],
+        "split": config["evaluation"]["split"],
+        "part": config["evaluation"]["part"],
+        "fold": config["evaluation"]["fold"],
+        "epsilon": float(config["privacy"]["epsilon"]),
+        "delta": config["privacy"]["delta"],
+        "guarantee": privacy["guarantee"],
+        "unit": privacy["unit"],
+        "trust": privacy["trust"],
+        "record": privacy["record"],
+        "seed": config["seed"],
+    }
+    row |= {name: metrics[name] for name in _METRICS if name in metrics}
+    row |= {f"memorization_{n}": rate for n, rate in metrics.get("memorization_rate", {}).items()}
+    return row | strategy
+
+
+def telling_columns(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The fewest ``strategy.*`` columns, taken in order, that tell apart all settings of the rows."""
+    columns = list(dict.fromkeys(key for row in rows for key in row if key.startswith("strategy.")))
+    chosen: list[str] = []
+
+    def groups(names: Sequence[str]) -> int:
+        return len({(row["strategy"], *(str(row.get(name)) for name in names)) for row in rows})
+
+    for column in columns:
+        if groups([*chosen, column]) > groups(chosen):
+            chosen.append(column)
+    return chosen
+
+
+def read_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """All finished runs at or below the folders; damaged ones are named and left out."""
+    runs = []
+    for folder in find_runs(folders):
+        try:
+            run = read_run(folder)
+            result_row(run)
+            runs.append(run)
+        except (DPForestError, KeyError, TypeError, ValueError) as error:
+            log.warning("left out: %s: %s", folder, error)
+    return runs
+
+
+def write_results(sweep: Path) -> None:
+    """Write ``results.csv`` of a sweep folder anew."""
+    if rows := [result_row(run) for run in read_runs([sweep])]:
+        write_table(sweep / RESULTS, rows)
