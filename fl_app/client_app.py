@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import sys
@@ -16,7 +17,7 @@ from flwr.clientapp import ClientApp
 from dpforest.errors import DPForestError
 from dpforest.ledger import Ledger
 from dpforest.noise import Noise, Secure, Seeded
-from fl_app.data import ClientData, client_data
+from fl_app.data import ClientData, Partition, client_data
 from fl_app.experiment import Experiment
 from fl_app.metrics import classification_sums, regression_sums
 from strategies.messages import (
@@ -34,6 +35,9 @@ log = logging.getLogger(__name__)
 
 app = ClientApp()
 _STATE = "dpforest"
+# What a real node accepts when its owner has set no limit.
+_LARGEST_FINITE = sys.float_info.max
+_USUAL_DELTA = 1e-5
 
 
 class Refused(DPForestError):
@@ -64,7 +68,7 @@ def is_simulated(context: Context) -> bool:
 
     Decided here and never by a message: a real node always draws secure noise.
     """
-    if context.node_config.get("in-process"):
+    if context.node_config.get("in-process") is True:
         return True
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())
@@ -93,10 +97,11 @@ def _answer(
 def _train(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
     config = read_config(message.content)
     clients = _whole(config, "clients")
+    # First the task: it binds this run to this experiment, so that no run can try many questions until one works.
+    task = _client_task(message, context, experiment, client, clients)
     rows = _data(experiment, context, client, clients).train
     if not len(rows):
         raise BadMessage("this client has no training rows")
-    task = _client_task(message, context, experiment, client, clients)
     update = experiment.method.client().train(task, rows.X, rows.y, read_arrays(message.content))
     _keep_ledger(context, task.ledger)
     return update_content(update, client, task.ledger)
@@ -105,10 +110,10 @@ def _train(message: Message, context: Context, experiment: Experiment, client: i
 def _evaluate(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
     config = read_config(message.content)
     clients = _whole(config, "clients")
+    task = _client_task(message, context, experiment, client, clients)
     rows = _data(experiment, context, client, clients).test
     if not len(rows):
         raise BadMessage("this client has no test rows")
-    task = _client_task(message, context, experiment, client, clients)
     side = experiment.method.client()
     arrays = read_arrays(message.content)
     predicted = side.predict(task, rows.X, arrays)
@@ -153,7 +158,7 @@ def _client_task(message: Message, context: Context, experiment: Experiment, cli
         **public.__dict__,
         client=client,
         round=round_,
-        ledger=_ledger(context, experiment, str(config.get("run", "")), simulated),
+        ledger=_ledger(context, experiment, config, simulated),
         noise=noise,
         rng=rng,
         state=context.state,
@@ -161,17 +166,22 @@ def _client_task(message: Message, context: Context, experiment: Experiment, cli
     )
 
 
-def _ledger(context: Context, experiment: Experiment, run: str, simulated: bool) -> Ledger:
+def _ledger(context: Context, experiment: Experiment, config: ConfigRecord, simulated: bool) -> Ledger:
     """The client's ledger of this run, empty at its first message."""
+    run = str(config.get("run", ""))
+    terms = hashlib.sha256(str(config.get("experiment", "")).encode()).hexdigest()
     kept = context.state.config_records.get(_STATE)
     if kept is not None and kept["run"] == run:
+        if kept["terms"] != terms:
+            # Otherwise a server could train on some rows and then ask about others, or raise the budget.
+            raise Refused("the experiment is not the one that this run began with; start a new run")
         return Ledger.from_dict(json.loads(str(kept["ledger"])))
     if kept is not None and not simulated:
         # Otherwise a server could start over, with a new budget, as often as it likes.
         raise Refused("this node has already spent a budget in this Flower run; start a new run")
     context.state.clear()
     ledger = Ledger(experiment.privacy.budget, experiment.method.unit, experiment.method.trust)
-    context.state[_STATE] = ConfigRecord({"run": run, "ledger": json.dumps(ledger.to_dict())})
+    context.state[_STATE] = ConfigRecord({"run": run, "terms": terms, "ledger": json.dumps(ledger.to_dict())})
     return ledger
 
 
@@ -182,11 +192,27 @@ def _keep_ledger(context: Context, ledger: Ledger) -> None:
 
 def _check_owner_allows(experiment: Experiment, context: Context, message: Message) -> None:
     """A node's owner sets limits in its node configuration; no message can lift them."""
-    limit = context.node_config.get("max-epsilon")
-    if limit is not None and experiment.privacy.epsilon > float(limit):
-        raise Refused(f"epsilon {experiment.privacy.epsilon:g} is above this node's max-epsilon {float(limit):g}")
-    judges = message.metadata.message_type.startswith("evaluate")
-    if judges and not is_simulated(context) and not context.node_config.get("share-metrics"):
+    own = context.node_config
+    simulated = is_simulated(context)
+    privacy, method = experiment.privacy, experiment.method
+    if "max-epsilon" in own or not simulated:
+        limit = float(own.get("max-epsilon", _LARGEST_FINITE))
+        if not privacy.epsilon <= limit:
+            raise Refused(f"epsilon {privacy.epsilon:g} is above this node's max-epsilon {limit:g}")
+    if simulated:
+        return
+    limit = float(own.get("max-delta", _USUAL_DELTA))
+    if not privacy.delta <= limit:
+        raise Refused(f"delta {privacy.delta:g} is above this node's max-delta {limit:g}")
+    named = str(own.get("strategies", "")).replace(",", " ").split()
+    if method.name not in named and (named or not method.self_protecting):
+        raise Refused(
+            f"this node does not take part in strategy {method.name} ({method.trust}); its owner can allow it in the "
+            f'node configuration: strategies="{method.name}"'
+        )
+    if experiment.dataset.get("path") is not None and own.get("data-path") is None:
+        raise Refused("this node opens no file that a server names; its owner sets data-path in the node configuration")
+    if message.metadata.message_type.startswith("evaluate") and own.get("share-metrics") is not True:
         raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
 
 
@@ -194,8 +220,7 @@ def _data(experiment: Experiment, context: Context, client: int, clients: int) -
     path = context.node_config.get("data-path")
     if path is None:
         return client_data(experiment.source, experiment.partition, experiment.evaluation, client, clients)
-    own = Experiment.from_dict(experiment.to_dict() | {"dataset": {**experiment.dataset, "path": str(path)}})
-    return client_data(own.source, own.partition, own.evaluation, 0, 1)
+    return client_data(experiment.source.at(str(path)), Partition(), experiment.evaluation, 0, 1)
 
 
 @lru_cache(maxsize=16)

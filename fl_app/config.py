@@ -90,8 +90,6 @@ def check_overrides(overrides: Sequence[str]) -> None:
         name = override.key_or_group
         if name in groups or name in known or name.startswith("hydra") or override.is_add() or override.is_delete():
             continue
-        if any(name.startswith(f"{key}.") for key in known if key.endswith("candidate_bounds")):
-            continue
         raise ConfigurationError(f"no option {name!r}{_nearest(name, sorted(known | set(groups)))}")
 
 

@@ -134,6 +134,8 @@ class Experiment:
         DataError
             More clients are asked for than there are subjects.
         """
+        if self.source.on_nodes:
+            return nodes
         if self.partition.clients is not None or self.partition.kind == "subject":
             wanted = self.partition.count(self.source)
             if self.partition.clients is None and nodes < wanted:
@@ -143,11 +145,15 @@ class Experiment:
 
     def roles(self, clients: int) -> list[str]:
         """What each client is for: ``train`` (and test on its own rows), ``test`` or ``unused``."""
+        if self.source.on_nodes:
+            if self.evaluation.split == "subject":
+                raise ConfigurationError("evaluation=subject needs subjects known to the server; nodes hold one each")
+            return ["train"] * clients
         return client_roles(self.source, self.partition, self.evaluation, clients)
 
     def schema(self, clients: int) -> Schema:
         """The public schema of one client's rows."""
-        return client_schema(self.source, clients)
+        return self.source.schema() if self.source.on_nodes else client_schema(self.source, clients)
 
     def task(self, clients: int) -> Task:
         """The public facts that both sides of the method are given."""
@@ -172,8 +178,10 @@ class Experiment:
         return plain
 
     def to_json(self) -> str:
-        """One line for a message."""
-        return json.dumps(self.to_dict(), sort_keys=True)
+        """One line for a message; nothing in it refers to a file that only the server has."""
+        plain = self.to_dict()
+        plain["dataset"] = {"name": self.source.name, **self.source.settings_for_nodes()}
+        return json.dumps(plain, sort_keys=True)
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Experiment:
@@ -186,11 +194,17 @@ class Experiment:
         """
         values = dict(plain)
         for name, kind in (("partition", Partition), ("evaluation", Evaluation), ("privacy", Privacy)):
-            group = dict(values.get(name) or {})
+            group = values.get(name) or {}
+            if not isinstance(group, Mapping):
+                raise ConfigurationError(f"{name} {group!r}: expected a group of settings")
+            group = dict(group)
             if name == "privacy" and "epsilon" in group:
                 group["epsilon"] = _epsilon(group["epsilon"])
             values[name] = build_settings(kind, group, name)
-        values["memorization"] = tuple(values.get("memorization") or ())
+        memorization = values.get("memorization") or ()
+        if not isinstance(memorization, list | tuple):
+            raise ConfigurationError(f"memorization {memorization!r} must be a list of numbers of rows, such as [10, 100]")
+        values["memorization"] = tuple(memorization)
         for name in ("strategy", "dataset"):
             if not isinstance(values.get(name), Mapping):
                 raise ConfigurationError(f"{name} {values.get(name)!r}: expected a group with a name and settings")

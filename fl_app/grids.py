@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
+from flwr.app import ConfigRecord, Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
@@ -91,8 +92,10 @@ def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
         if reply.has_error():
             continue
         try:
-            number = int(read_config(reply.content)["partition-id"])  # type: ignore[arg-type]
-        except (BadMessage, KeyError, TypeError, ValueError):
+            number = read_config(reply.content).get("partition-id")
+        except BadMessage:
+            continue
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             continue
         if number in found:
             raise DPForestError(f"two nodes have partition-id {number}; give every node a number of its own")
@@ -163,6 +166,8 @@ class InProcessGrid(Grid):
                 reply = self._client_app(message, self._contexts[message.metadata.dst_node_id])
             except TimeoutError:
                 continue  # a test's way to make a node fall silent
+            except Exception as error:  # Flower's engines answer for a ClientApp that breaks
+                reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, repr(error)), reply_to=message)
             reply.metadata.__dict__["_src_node_id"] = message.metadata.dst_node_id
             self._replies[message_id] = reply
             ids.append(message_id)

@@ -112,13 +112,13 @@ def memorization_rate(accuracies: Mapping[int, Mapping[int, float]]) -> float:
     accuracies : mapping of int to mapping of int to float
         ``accuracies[client][owner]``: accuracy of the owner's tree on the client's rows.
     """
-    owners = sorted({owner for row in accuracies.values() for owner in row} & set(accuracies))
+    owners = [owner for owner, row in accuracies.items() if owner in row]
     if not owners:
         return math.nan
     memorized = 0
     for owner in owners:
         own = accuracies[owner][owner]
-        others = [row[owner] for client, row in accuracies.items() if client != owner]
+        others = [row[owner] for client, row in accuracies.items() if client != owner and owner in row]
         memorized += all(own > other for other in others)
     return memorized / len(owners)
 

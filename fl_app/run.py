@@ -68,9 +68,13 @@ def run_experiment(
     cohort, clients = _cohort(experiment, nodes)
     task = experiment.task(clients)
     side = experiment.method.server(task)
-    _refuse_over_budget(experiment, side)
+    blank = Ledger(experiment.privacy.budget, experiment.method.unit, experiment.method.trust)
+    blank.require(side.planned())
     base = {"experiment": experiment.to_json(), "run": uuid.uuid4().hex}
-    strategy = MethodStrategy(side, cohort, base, experiment.min_clients, by_owner=bool(experiment.memorization))
+    by_owner = bool(experiment.memorization)
+    if by_owner and not task.schema.is_classification:
+        raise DPForestError("memorization is measured by accuracy, and this data set has no classes: leave it empty")
+    strategy = MethodStrategy(side, cohort, base, blank, experiment.min_clients, by_owner)
     strategy.summary()
     meter = Meter(grid)
     rows = _exchange_all(experiment, strategy, meter, on_round)
@@ -78,13 +82,14 @@ def run_experiment(
     for row in rows[:-1]:
         row.pop("judged", None)
     seconds = time.perf_counter() - start
+    privacy = _privacy(experiment, blank, strategy.sound_ledgers())
     return Run(
         experiment=experiment,
         side=side,
         metrics=_metrics(experiment, strategy, judged, rows, clients, seconds),
         rounds=rows,
         clients=_client_rows(strategy, judged, meter),
-        privacy=_privacy(experiment, side, strategy.ledgers),
+        privacy=privacy,
         failures=strategy.failures,
     )
 
@@ -103,10 +108,6 @@ def _cohort(experiment: Experiment, nodes: dict[int, int]) -> tuple[Cohort, int]
     train = {c: nodes[c] for c in range(clients) if roles[c] == "train"}
     test = {c: nodes[c] for c in range(clients) if roles[c] == "test" or (roles[c] == "train" and not by_subject)}
     return Cohort(train, test, clients), clients
-
-
-def _refuse_over_budget(experiment: Experiment, side: ServerSide) -> None:
-    Ledger(experiment.privacy.budget, experiment.method.unit, experiment.method.trust).require(side.planned())
 
 
 def _exchange_all(
@@ -208,14 +209,12 @@ def _memorization(experiment: Experiment, judged: list[Judged]) -> dict[str, Any
         for n in experiment.memorization
     }
     # Each owner's tree on all test rows together: clients weigh as many rows as they have.
-    weights = {j.client: sum(j.sums["confusion"]) for j in judged}
-    owners = sorted({owner for j in judged for owner in j.by_owner.get("all", {})})
-    total = sum(weights.values())
-    alone = {
-        str(owner): sum(weights[j.client] * j.by_owner["all"][owner] for j in judged if owner in j.by_owner["all"])
-        / total
-        for owner in owners
-    }
+    alone = {}
+    for owner in sorted({owner for j in judged for owner in j.by_owner.get("all", {})}):
+        judges = [j for j in judged if owner in j.by_owner.get("all", {})]
+        rows = [sum(j.sums["confusion"]) for j in judges]
+        right = [j.by_owner["all"][owner] * n for j, n in zip(judges, rows, strict=True)]
+        alone[str(owner)] = sum(right) / sum(rows)
     return {"memorization_rate": rates, "owner_accuracy": alone}
 
 
@@ -236,10 +235,9 @@ def _client_rows(strategy: MethodStrategy, judged: list[Judged], meter: Meter) -
     return rows
 
 
-def _privacy(experiment: Experiment, side: ServerSide, ledgers: dict[int, Ledger]) -> dict[str, Any]:
+def _privacy(experiment: Experiment, blank: Ledger, ledgers: dict[int, Ledger]) -> dict[str, Any]:
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
-    planned = Ledger(experiment.privacy.budget, experiment.method.unit, experiment.method.trust)
-    worst = max(ledgers.values(), key=lambda ledger: ledger.guarantee().epsilon, default=planned)
+    worst = max(ledgers.values(), key=lambda ledger: ledger.guarantee().epsilon, default=blank)
     guarantee = worst.guarantee()
     if experiment.source.records_per_sample > 1 and guarantee.holds:
         samples = experiment.source.records_per_sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from dpforest.errors import DPForestError
-from dpforest.ledger import Ledger
+from dpforest.ledger import Budget, Ledger
 from fl_app.metrics import Sums, add_sums, summarize
 from strategies.messages import ARRAYS, CONFIG, METRICS, BadMessage, copied, read_config, read_update, to_arrays_record
 from strategies.method import Arrays, ClientUpdate, ServerSide, TooFewClients
@@ -69,6 +69,8 @@ class MethodStrategy(Strategy):
         Who takes part.
     base_config : mapping
         Settings that every message carries (the experiment, the run's id).
+    blank : Ledger
+        The ledger of a client that has released nothing: budget, unit and trust that every ledger must have.
     min_share : float
         Share of the asked clients that must give a sound answer.
     by_owner : bool
@@ -76,7 +78,13 @@ class MethodStrategy(Strategy):
     """
 
     def __init__(
-        self, side: ServerSide, cohort: Cohort, base_config: Mapping[str, Any], min_share: float, by_owner: bool = False
+        self,
+        side: ServerSide,
+        cohort: Cohort,
+        base_config: Mapping[str, Any],
+        blank: Ledger,
+        min_share: float,
+        by_owner: bool = False,
     ) -> None:
         self.side = side
         self.cohort = cohort
@@ -84,6 +92,7 @@ class MethodStrategy(Strategy):
         self.ledgers: dict[int, Ledger] = {}
         self.rounds: dict[int, RoundLog] = {}
         self._base_config = {**base_config, "clients": cohort.total, "by-owner": by_owner}
+        self._blank = blank
         self._min_share = min_share
         self._asked: list[int] = []
 
@@ -155,41 +164,91 @@ class MethodStrategy(Strategy):
         judged = []
         missing = set(self.cohort.test)
         client_of = {node: client for client, node in self.cohort.test.items()}
-        for reply in replies:
-            client = client_of.get(reply.metadata.src_node_id)
-            if client is None or client not in missing:
-                continue
+        for client, reply in _expected(replies, client_of):
             missing.discard(client)
             try:
-                judged.append(_read_judged(reply, client))
-            except (BadMessage, ValueError) as error:
+                judged.append(self._read_judged(reply, client))
+            except BadMessage as error:
                 self._fail(server_round, client, str(error))
         for client in sorted(missing):
             self._fail(server_round, client, "no answer to the evaluation in time")
         self.rounds[server_round].judged = judged
         return MetricRecord(summarize(add_sums(j.sums for j in judged))) if judged else None
 
+    def sound_ledgers(self) -> dict[int, Ledger]:
+        """What each client says to have released; a ledger that does not add up is named and left out."""
+        sound = {}
+        for client, ledger in sorted(self.ledgers.items()):
+            try:
+                ledger.guarantee()
+            except Exception as error:
+                self._fail(max(self.rounds), client, f"its ledger does not add up: {error}")
+            else:
+                sound[client] = ledger
+        return sound
+
     def _sound_updates(self, server_round: int, replies: Iterable[Message]) -> list[ClientUpdate]:
         client_of = {self.cohort.train[client]: client for client in self._asked}
         missing = set(self._asked)
         updates = []
-        for reply in replies:
-            client = client_of.get(reply.metadata.src_node_id)
-            if client is None or client not in missing:
-                continue
+        for client, reply in _expected(replies, client_of):
             missing.discard(client)
             try:
                 update, ledger = read_update(reply, client)
+                if _terms(ledger) != _terms(self._blank):
+                    raise BadMessage("its ledger is about another budget, unit or trust model")
                 # What a client has released counts even if its update turns out to be of no use.
                 self.ledgers[client] = ledger
                 self.side.check(update)
             except DPForestError as error:
                 self._fail(server_round, client, str(error))
                 continue
+            except Exception as error:
+                # Nobody's message may end the run of all, not even one that a method did not think of.
+                log.debug("client %d: its update could not be checked", client, exc_info=True)
+                self._fail(server_round, client, f"its update could not be checked: {type(error).__name__}: {error}")
+                continue
             updates.append(update)
         for client in sorted(missing):
             self._fail(server_round, client, "no answer in time")
         return sorted(updates, key=lambda update: update.client)
+
+    def _read_judged(self, reply: Message, client: int) -> Judged:
+        if reply.has_error():
+            raise BadMessage(f"the client failed: {reply.error.reason}")
+        config = read_config(reply.content)
+        if "error" in config:
+            raise BadMessage(str(config["error"])[:500])
+        metrics = reply.content.metric_records.get(METRICS)
+        if metrics is None:
+            raise BadMessage("the evaluation has no metrics")
+        sums = {name: [float(x) for x in values] for name, values in metrics.items() if isinstance(values, list)}
+        schema = self.side.task.schema
+        expected = {"confusion": len(schema.classes) ** 2, "log_loss": 1}
+        if not schema.is_classification:
+            expected = {"moments": 6, "errors": 2}
+        found = {name: len(values) for name, values in sums.items()}
+        if found != expected:
+            raise BadMessage(f"the evaluation reports {found}, expected {expected}")
+        if not all(np.isfinite(values).all() for values in sums.values()):
+            raise BadMessage("the evaluation holds NaN or infinity")
+        counts = sums["confusion"] if schema.is_classification else sums["moments"][:1]
+        if min(counts) < 0 or sum(counts) < 1:
+            raise BadMessage("the evaluation counts no test rows, or fewer than none")
+        return Judged(client, sums, self._read_by_owner(str(config.get("by_owner", "{}"))))
+
+    def _read_by_owner(self, text: str) -> dict[str, dict[int, float]]:
+        try:
+            plain = json.loads(text)
+            by_owner = {size: {int(owner): float(x) for owner, x in row.items()} for size, row in plain.items()}
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise BadMessage(f"accuracies by owner cannot be read: {error}") from error
+        rows = list(by_owner.values())
+        if any(set(row) != set(rows[0]) or not set(row) <= set(self.cohort.train) for row in rows):
+            raise BadMessage("accuracies by owner name clients that do not train, or not the same at all sizes")
+        if any(not 0 <= value <= 1 for row in rows for value in row.values()):
+            raise BadMessage("an accuracy by owner is not between 0 and 1")
+        return by_owner
 
     def _fail(self, server_round: int, client: int, reason: str) -> None:
         log.warning("round %d: client %d is left out: %s", server_round, client, reason)
@@ -201,20 +260,16 @@ def model_of(record: ArrayRecord) -> Arrays:
     return {name: array.numpy() for name, array in record.items()}
 
 
-def _read_judged(reply: Message, client: int) -> Judged:
-    if reply.has_error():
-        raise BadMessage(f"the client failed: {reply.error.reason}")
-    config = read_config(reply.content)
-    if "error" in config:
-        raise BadMessage(str(config["error"])[:500])
-    metrics = reply.content.metric_records.get(METRICS)
-    if metrics is None:
-        raise BadMessage("the evaluation has no metrics")
-    sums = {name: [float(x) for x in values] for name, values in metrics.items() if isinstance(values, list)}
-    if set(sums) not in ({"confusion", "log_loss"}, {"moments", "errors"}):
-        raise BadMessage(f"the evaluation reports {sorted(sums)}")
-    if not all(np.isfinite(values).all() for values in sums.values()):
-        raise BadMessage("the evaluation holds NaN or infinity")
-    raw = json.loads(str(config.get("by_owner", "{}")))
-    by_owner = {size: {int(owner): float(x) for owner, x in row.items()} for size, row in raw.items()}
-    return Judged(client, sums, by_owner)
+def _terms(ledger: Ledger) -> tuple[Budget, str, str]:
+    return ledger.budget, ledger.unit, ledger.trust
+
+
+def _expected(replies: Iterable[Message], client_of: Mapping[int, int]) -> Iterator[tuple[int, Message]]:
+    """Replies with their clients: the first of each node that was asked."""
+    waiting = dict(client_of)
+    for reply in replies:
+        node = reply.metadata.src_node_id
+        if node in waiting:
+            yield waiting.pop(node), reply
+        else:
+            log.warning("a reply of node %d is dropped: it was not asked, or has answered already", node)

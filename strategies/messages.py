@@ -43,6 +43,8 @@ def read_arrays(content: RecordDict) -> dict[str, np.ndarray]:
             value = array.numpy()
         except Exception as error:
             raise BadMessage(f"array {name!r} cannot be read: {type(error).__name__}") from error
+        if not isinstance(value, np.ndarray):  # NumPy also opens zip archives of arrays
+            raise BadMessage(f"array {name!r} is no single array")
         if value.dtype.kind not in "iufb" or value.ndim > _MAX_DIMENSIONS:
             raise BadMessage(
                 f"array {name!r} has type {value.dtype} and {value.ndim} dimensions; expected plain numbers"
@@ -92,7 +94,7 @@ def read_update(message: Message, client: int) -> tuple[ClientUpdate, Ledger]:
     metrics = message.content.metric_records.get(METRICS, MetricRecord())
     try:
         ledger = Ledger.from_dict(json.loads(str(config["ledger"])))
-    except (KeyError, json.JSONDecodeError, DPForestError) as error:
+    except (KeyError, ValueError, OverflowError, RecursionError) as error:
         raise BadMessage(f"the update has no readable ledger: {error}") from error
     numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
     return ClientUpdate(arrays=read_arrays(message.content), metrics=numbers, client=client), ledger

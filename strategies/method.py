@@ -219,6 +219,9 @@ class Method:
         Who must be trusted.
     default_rounds : int
         Rounds when the experiment does not say.
+    self_protecting : bool
+        Whether the client's own mechanisms cover all that it sends, whatever the server does. A real node takes part
+        in any other method only if its owner has named it in the node configuration.
     """
 
     name: str
@@ -228,3 +231,4 @@ class Method:
     unit: str
     trust: str
     default_rounds: int = 1
+    self_protecting: bool = False

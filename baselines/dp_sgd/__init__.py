@@ -15,5 +15,6 @@ METHODS = (
         unit=RECORD_UNIT,
         trust="server and other clients not trusted",
         default_rounds=10,
+        self_protecting=True,
     ),
 )

@@ -14,6 +14,7 @@ METHODS = (
         client=StandaloneClient,
         unit=RECORD_UNIT,
         trust="nothing but test metrics leaves a client",
+        self_protecting=True,
     ),
     Method(
         name="centralized",

@@ -74,9 +74,16 @@ class CentralizedServer(ServerSide):
 
     def check(self, update: ClientUpdate) -> None:
         X, y = update.arrays.get("X"), update.arrays.get("y")
-        if X is None or y is None or X.ndim != 2 or X.shape != (len(y), self.task.schema.n_features):
+        schema = self.task.schema
+        if X is None or y is None or y.ndim != 1 or X.shape != (len(y), schema.n_features):
             raise DPForestError("the rows have the wrong shape")
-        self.task.schema.check_matrix(X)
+        schema.check_matrix(X)
+        if schema.is_classification:
+            sound = y.dtype.kind in "iu" and bool(((y >= 0) & (y < len(schema.classes))).all())
+        else:
+            sound = bool(np.isfinite(y).all())
+        if not sound:
+            raise DPForestError("a target is outside the schema")
 
     def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
         settings: CentralizedSettings = self.task.settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from scipy.optimize import brentq
@@ -49,25 +50,24 @@ def noise_multiplier(budget: Budget, entries: Callable[[float], list[Entry]], ac
 
         return of
 
-    # The Renyi total is quick and lies above the other, so that it brackets the search.
+    total = renyi_epsilon if accountant == "rdp" or any(entry.fixed_size for entry in entries(1.0)) else total_epsilon
+    exact = excess(total)
     low, high = math.log(_SMALLEST), math.log(_LARGEST)
-    quick = excess(renyi_epsilon)
-    if quick(low) > 0 >= quick(high):
-        high = _root(quick, low, high)
-    renyi = accountant == "rdp" or any(entry.fixed_size for entry in entries(1.0))
-    exact = quick if renyi else excess(total_epsilon)
+    # Without amplification the total has a closed form, and is a good place to search downwards from.
+    plain = excess(lambda releases, delta: total_epsilon([replace(r, sampling=1.0) for r in releases], delta))
+    if plain(low) > 0 >= plain(high):
+        start = _root(plain, low, high)
+        high = start if exact(start) <= 0 else high
     if exact(high) > 0:
         raise DPForestError(
             f"no noise multiplier up to {_LARGEST:g} brings the run to epsilon {budget.epsilon:g} at delta "
             f"{budget.delta:g} with accountant={accountant}: raise epsilon or delta, or lower rounds"
         )
-    if not renyi:
-        low = high
-        while low > math.log(_SMALLEST) and exact(low) <= 0:
-            high, low = low, low - math.log(1.5)
-        if exact(low) > 0:
-            high = _root(exact, low, high)
-    return math.exp(high)
+    # Little noise is slow to account for, so the search comes from above.
+    low = high
+    while low > math.log(_SMALLEST) and exact(low) <= 0:
+        high, low = low, low - math.log(2)
+    return math.exp(_root(exact, low, high) if exact(low) > 0 else high)
 
 
 def read_multiplier(config: Mapping[str, Any]) -> float:

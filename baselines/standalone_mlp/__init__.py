@@ -13,5 +13,6 @@ METHODS = (
         client=StandaloneClient,
         unit=RECORD_UNIT,
         trust="nobody but the client is trusted: nothing leaves it",
+        self_protecting=True,
     ),
 )

@@ -31,8 +31,20 @@ class TreePlan:
         return (*(entry for _, entry in self.choices), *self.count_entries)
 
 
-def plan(settings: ResolvedSettings, epsilon: float, n_features: int, score_unit: int) -> list[TreePlan]:
-    """Plans of all trees of one client for a total budget ``epsilon``."""
+def plan(
+    settings: ResolvedSettings,
+    epsilon: float,
+    n_features: int,
+    score_unit: int,
+    *,
+    leaf_sensitivity: int = 1,
+    leaves_hold: str = "class counts",
+) -> list[TreePlan]:
+    """Plans of all trees of one client for a total budget ``epsilon``.
+
+    ``score_unit`` and ``leaf_sensitivity`` are what one record changes at most: a candidate's score, and in L1 norm
+    what ``leaves_hold``.
+    """
     disjoint = settings.tree_rows == "disjoint" and settings.trees > 1
     per_tree = epsilon if disjoint else epsilon / settings.trees
     plans = []
@@ -42,7 +54,7 @@ def plan(settings: ResolvedSettings, epsilon: float, n_features: int, score_unit
         if settings.selection == "noisy_counts":
             plans.append(_noisy_counts_plan(settings, per_tree, n_features, rows, name))
         else:
-            plans.append(_selection_plan(settings, per_tree, rows, name, score_unit))
+            plans.append(_selection_plan(settings, per_tree, rows, name, score_unit, leaf_sensitivity, leaves_hold))
     return plans
 
 
@@ -65,7 +77,15 @@ def _noisy_counts_plan(settings: ResolvedSettings, epsilon: float, n_features: i
     return TreePlan((), counts, tuple(entries))
 
 
-def _selection_plan(settings: ResolvedSettings, epsilon: float, rows: str, name: str, score_unit: int) -> TreePlan:
+def _selection_plan(
+    settings: ResolvedSettings,
+    epsilon: float,
+    rows: str,
+    name: str,
+    score_unit: int,
+    leaf_sensitivity: int,
+    leaves_hold: str,
+) -> TreePlan:
     assert settings.selection != "noisy_counts"
     depth = settings.depth
     if settings.accounting == "published":
@@ -83,8 +103,8 @@ def _selection_plan(settings: ResolvedSettings, epsilon: float, rows: str, name:
     for level in range(depth):
         choice = Selection(shares[level], score_unit, settings.selection)
         choices.append((choice, choice.entry(f"{name}splits of depth {level}", rows, times[level], note)))
-    counts = DiscreteLaplaceCounts(leaf)
-    entry = counts.entry(f"{name}class counts of the leaves", rows, note="leaves hold disjoint rows")
+    counts = DiscreteLaplaceCounts(leaf, leaf_sensitivity)
+    entry = counts.entry(f"{name}{leaves_hold} of the leaves", rows, note="leaves hold disjoint rows")
     return TreePlan(tuple(choices), counts, (entry,))
 
 

@@ -147,6 +147,15 @@ def _exact_float_roots(square_sum):
     return square_sum * SCORE_UNIT * SCORE_UNIT <= 2.0**52
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _is_pure(totals):
+    """Whether at most one class has counts."""
+    classes = 0
+    for c in range(totals.shape[0]):
+        classes += totals[c] > 0
+    return classes <= 1
+
+
 @njit(cache=True, nogil=True)
 def add_scores(histogram, totals, squares, products, scores):
     """Add one node's score of every candidate to its group's ``scores``.
@@ -157,7 +166,7 @@ def add_scores(histogram, totals, squares, products, scores):
     Parameters
     ----------
     histogram : int32 array of shape (n_classes, n_bins, n_features)
-        Class counts of the node.
+        Class counts of the node; not read where there is but one class.
     totals : int64 array of shape (n_classes,)
         Class counts of the node, all bins together.
     squares, products : float64 arrays of shape (n_bins - 1, n_features)
@@ -165,6 +174,15 @@ def add_scores(histogram, totals, squares, products, scores):
     scores : int64 array of shape (n_features, n_bins - 1)
     """
     n_features = histogram.shape[2]
+    if _is_pure(totals):
+        # The two norms are the numbers of rows, which add up to the node's.
+        unsplit = np.int64(0)
+        for c in range(totals.shape[0]):
+            unsplit += SCORE_UNIT * totals[c]
+        for f in range(n_features):
+            for b in range(scores.shape[1]):
+                scores[f, b] += unsplit
+        return
     squares[:] = 0.0
     products[:] = 0.0
     whole = 0.0
@@ -198,15 +216,6 @@ def add_scores(histogram, totals, squares, products, scores):
                 scores[f, b] += _scaled_norm(np.int64(squares[b, f])) + _scaled_norm(np.int64(right))
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _is_pure(totals):
-    """Whether at most one class has counts: then every candidate has the score of the unsplit node, its rows."""
-    classes = 0
-    for c in range(totals.shape[0]):
-        classes += totals[c] > 0
-    return classes <= 1
-
-
 @njit(cache=True, nogil=True)
 def level_scores(codes, y, starts, group, n_groups, n_classes, n_bins):
     """Scores of all candidates of one level, summed over the nodes of each group.
@@ -230,13 +239,11 @@ def level_scores(codes, y, starts, group, n_groups, n_classes, n_bins):
     products = np.empty((n_bins - 1, n_features))
     totals = class_counts(y, starts, n_classes)
     for v in range(starts.shape[0] - 1):
-        if _is_pure(totals[v]):
-            scores[group[v]] += SCORE_UNIT * (starts[v + 1] - starts[v])
-            continue
-        for c in range(n_classes):
-            if totals[v, c] > 0:
-                histogram[c] = 0
-        count_classes(codes, y, starts[v], starts[v + 1], histogram)
+        if not _is_pure(totals[v]):
+            for c in range(n_classes):
+                if totals[v, c] > 0:
+                    histogram[c] = 0
+            count_classes(codes, y, starts[v], starts[v + 1], histogram)
         add_scores(histogram, totals[v], squares, products, scores[group[v]])
     return scores
 
@@ -278,10 +285,7 @@ def level_scores_by_difference(codes, y, starts, parents, group, n_groups):
                     for k in range(whole.shape[0]):
                         rest[k] = whole[k] - part[k]
     for v in range(n_nodes):
-        if _is_pure(totals[v]):
-            scores[group[v]] += SCORE_UNIT * (starts[v + 1] - starts[v])
-        else:
-            add_scores(histograms[v], totals[v], squares, products, scores[group[v]])
+        add_scores(histograms[v], totals[v], squares, products, scores[group[v]])
     return scores, histograms
 
 

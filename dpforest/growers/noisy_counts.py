@@ -80,7 +80,7 @@ class _Growing:
         self._left: list[np.ndarray] = []
 
     def split(self, is_open: np.ndarray, feature: np.ndarray, threshold: np.ndarray, counts: np.ndarray) -> None:
-        """Split those nodes of the last level that a mask names; ``counts`` are of their children, left before right."""
+        """Split the masked nodes of the last level; ``counts`` are of their children, left before right."""
         first_child = sum(len(level) for level in self._counts)
         self._add(is_open, feature, threshold, first_child + 2 * np.arange(len(feature)))
         self._counts.append(counts)

@@ -8,9 +8,11 @@ loss distributions give the total; samples of fixed size are known to its Renyi 
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -22,8 +24,14 @@ from dpforest.ledger.entries import ALL_ROWS, Entry
 
 # Those of dp-accounting, without the ones below 1.5, whose series often do not converge.
 _RENYI_ORDERS = [1 + x / 10 for x in range(5, 100)] + list(range(11, 64)) + [128, 256, 512, 1024]
+# The bound for samples of fixed size is for whole orders, and slow just below 257.
+_WHOLE_ORDERS = [*range(2, 33), 40, 48, 56, 64, 80, 96, 128, 300, 512]
 # Denominator that turns a probability into whole numbers for dp-accounting, rounded up.
 _POPULATION = 10**9
+# Steps of the grid of privacy losses: dp-accounting's default, and the largest one used.
+_FINE, _COARSE = 1e-4, 4e-3
+_SMALL_LOSS = 0.02
+_HARDLY_NOISED = 20.0
 
 
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
@@ -81,11 +89,13 @@ def total_epsilon(entries: Iterable[Entry], delta: float) -> float:
         # The two accountants cannot be combined, so where both are needed each gets half of delta.
         share = delta / 2 if others else delta
         return renyi_epsilon(fixed, share) + total_epsilon(others, share)
-    sampled = _sampled_costs(entries)
-    pure, gaussian = _worst_case([entry for entry in entries if entry.sampling == 1])
+    # With hardly any noise sampling does not help, and its loss distribution would not fit into memory.
+    amplified = [entry for entry in entries if entry.sampling < 1 and entry.mu <= _HARDLY_NOISED]
+    sampled = _sampled_costs(amplified)
+    pure, gaussian = _worst_case([entry for entry in entries if entry not in amplified])
     mu = math.sqrt(sum(gaussian))
     plain = sum(epsilon * times for epsilon, times in pure)
-    if math.isinf(mu) or math.isinf(plain) or any(math.isinf(cost) for cost, _, _ in sampled):
+    if math.isinf(mu) or math.isinf(plain):
         return math.inf
     noised = bool(mu or sampled)
     if not noised and (delta == 0 or sum(times for _, times in pure) <= 1):
@@ -114,11 +124,7 @@ def renyi_epsilon(entries: Iterable[Entry], delta: float) -> float:
     check_delta(delta)
     if any(math.isinf(entry.mu) for entry in entries):
         return math.inf
-    costs: Counter[tuple[float, float]] = Counter()
-    for entry in entries:
-        costs[entry.mu, entry.sampling] += entry.times
-    fixed_size = any(entry.fixed_size for entry in entries)
-    return _renyi_epsilon(tuple(sorted((mu, q, times) for (mu, q), times in costs.items())), fixed_size, delta)
+    return _renyi_epsilon(_sampled_costs(entries), any(entry.fixed_size for entry in entries), delta)
 
 
 def _gaussian_delta(epsilon: float, mu: float) -> float:
@@ -167,8 +173,7 @@ def _sampled_costs(entries: list[Entry]) -> tuple[tuple[float, float, int], ...]
     """Releases of each (mu, sampling probability), with their multiplicity."""
     costs: Counter[tuple[float, float]] = Counter()
     for entry in entries:
-        if entry.sampling < 1:
-            costs[entry.mu, entry.sampling] += entry.times
+        costs[entry.mu, entry.sampling] += entry.times
     return tuple(sorted((mu, q, times) for (mu, q), times in costs.items()))
 
 
@@ -180,25 +185,38 @@ def _composed_epsilon(
     # Imported here: it takes a second, and a run with one pure epsilon never needs it.
     from dp_accounting.pld import common, privacy_loss_distribution
 
+    grid = _FINE if pure or not sampled else min(_grid(cost * probability) for cost, probability, _ in sampled)
     parts = []
     for epsilon, times in pure:
-        one = privacy_loss_distribution.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0.0))
+        parameters = common.DifferentialPrivacyParameters(epsilon, 0.0)
+        one = privacy_loss_distribution.from_privacy_parameters(parameters, value_discretization_interval=grid)
         parts.append(one.self_compose(times) if times > 1 else one)
     if mu:
-        parts.append(privacy_loss_distribution.from_gaussian_mechanism(1.0 / mu))
+        parts.append(_gaussian_losses(mu, 1.0, grid))
     for cost, probability, times in sampled:
-        parts.append(_sampled_gaussian(cost, probability).self_compose(times))
+        parts.append(_gaussian_losses(cost, probability, grid).self_compose(times))
     total = parts[0]
     for part in parts[1:]:
         total = total.compose(part)
     return float(total.get_epsilon_for_delta(delta))
 
 
+def _grid(loss: float) -> float:
+    """Step of the grid of privacy losses for one release of about that loss.
+
+    dp-accounting rounds to the safe side, by about 1e-4 of the total at this step; its own default is much slower for
+    losses that are not small.
+    """
+    return _FINE if loss < _SMALL_LOSS else min(_COARSE, 0.03 * loss)
+
+
 @lru_cache(maxsize=4)
-def _sampled_gaussian(mu: float, probability: float) -> Any:
+def _gaussian_losses(mu: float, probability: float, grid: float) -> Any:
     from dp_accounting.pld import privacy_loss_distribution
 
-    return privacy_loss_distribution.from_gaussian_mechanism(1.0 / mu, sampling_prob=probability)
+    return privacy_loss_distribution.from_gaussian_mechanism(
+        1.0 / mu, sampling_prob=probability, value_discretization_interval=grid
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -207,13 +225,29 @@ def _renyi_epsilon(costs: tuple[tuple[float, float, int], ...], fixed_size: bool
     from dp_accounting.rdp import RdpAccountant
 
     relation = dp_accounting.NeighboringRelation
-    accountant = RdpAccountant(_RENYI_ORDERS, relation.REPLACE_ONE if fixed_size else relation.ADD_OR_REMOVE_ONE)
+    if fixed_size:
+        accountant = RdpAccountant(_WHOLE_ORDERS, relation.REPLACE_ONE)
+    else:
+        accountant = RdpAccountant(_RENYI_ORDERS, relation.ADD_OR_REMOVE_ONE)
     for mu, probability, times in costs:
-        event = dp_accounting.GaussianDpEvent(1.0 / mu)
+        event: Any = dp_accounting.GaussianDpEvent(1.0 / mu)
         if probability < 1 and fixed_size:
             taken = math.ceil(probability * _POPULATION)
             event = dp_accounting.SampledWithoutReplacementDpEvent(_POPULATION, taken, event)
         elif probability < 1:
             event = dp_accounting.PoissonSampledDpEvent(probability, event)
-        accountant.compose(event, times)
+        with _quiet("absl"):
+            accountant.compose(event, times)
     return float(accountant.get_epsilon(delta))
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Without the logger's warnings: an order whose series does not converge is left out, which is safe."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

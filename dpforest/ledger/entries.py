@@ -111,7 +111,7 @@ class Entry:
                 rows=_text(plain["rows"]),
                 sampling=_cost(plain["sampling"]),
                 fixed_size=bool(plain["fixed_size"]),
-                protected=bool(plain["protected"]),
+                protected=_flag(plain["protected"]),
                 note=_text(plain["note"]),
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -121,6 +121,12 @@ class Entry:
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > 2000:
         raise TypeError(f"expected a short text, got {type(value).__name__}")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"expected true or false, got {value!r}")
     return value
 
 

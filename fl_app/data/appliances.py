@@ -164,6 +164,6 @@ def _parse(content: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     order = np.argsort(date.to_numpy(), kind="stable")
     numbers, date = numbers[order], date.iloc[order]
     hour = date.dt.hour + date.dt.minute / 60
-    X = np.column_stack([numbers[:, 1:], hour, date.dt.weekday, date.dt.month])
+    X = np.column_stack([numbers[:, 1:], hour, date.dt.day_of_week, date.dt.month])
     days = np.unique(date.dt.normalize().to_numpy(), return_inverse=True)[1].astype(np.int64)
     return days, X, numbers[:, 0]

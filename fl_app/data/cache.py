@@ -32,10 +32,20 @@ _warned: set[str] = set()
 
 
 class Recent(Generic[Item]):
-    """The results that were used last, by key; safe to share between threads."""
+    """The results that were used last, by key; safe to share between threads.
 
-    def __init__(self, size: int) -> None:
+    Parameters
+    ----------
+    size : int
+        What the kept items may cost together; the newest is always kept.
+    cost : callable
+        Cost of an item; 1 by default, so that ``size`` is a number of items.
+    """
+
+    def __init__(self, size: int, cost: Callable[[Item], int] = lambda item: 1) -> None:
         self._size = size
+        self._cost = cost
+        self._used = 0
         self._items: OrderedDict[str, Item] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -47,15 +57,18 @@ class Recent(Generic[Item]):
                 return self._items[key]
         item = build()
         with self._lock:
-            self._items[key] = item
-            while len(self._items) > self._size:
-                self._items.popitem(last=False)
+            if key not in self._items:
+                self._items[key] = item
+                self._used += self._cost(item)
+            while self._used > self._size and len(self._items) > 1:
+                self._used -= self._cost(self._items.popitem(last=False)[1])
         return item
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._items.clear()
+            self._used = 0
 
 
 memory: Recent = Recent(64)

@@ -120,7 +120,14 @@ def download(name: str, folder: Path, url: str | None = None) -> str:
         if len(files) < published.count:
             archive = target / f"{name}.zip"
             fetch(url or published.url, archive)
-            _unpack(published, archive, target)
+            try:
+                _unpack(published, archive, target)
+            except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+                archive.unlink()
+                raise DataError(
+                    f"{url or published.url} gave no intact zip archive ({error}); it was removed: run the same "
+                    "command again, or give another address with --url"
+                ) from error
             archive.unlink()
             files = _kept(published, target)
             if len(files) < published.count:
@@ -165,11 +172,11 @@ def fetch(url: str, path: Path) -> None:
     part, version = path.with_name(path.name + ".part"), path.with_name(path.name + ".version")
     known = version.read_text(encoding="utf-8") if version.exists() and part.exists() else ""
     start = part.stat().st_size if known else 0
-    request = urllib.request.Request(url, headers={"User-Agent": "dpforest"})
+    headers = {"User-Agent": "dpforest"}
     if start:
-        request.add_header("Range", f"bytes={start}-")
-        request.add_header("If-Range", known)
+        headers |= {"Range": f"bytes={start}-", "If-Range": known}
     try:
+        request = urllib.request.Request(url, headers=headers)
         response = urllib.request.urlopen(request, timeout=PATIENCE)
     except urllib.error.HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and start:
@@ -178,7 +185,9 @@ def fetch(url: str, path: Path) -> None:
         raise DataError(f"{url} answers {error.code} {error.reason}: give another address with --url") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise DataError(f"cannot reach {url} ({reason}): check the network, or give another address with --url") from error
+        raise DataError(
+            f"cannot reach {url} ({reason}): check the network, or give another address with --url"
+        ) from error
     with response:
         if response.status != http.client.PARTIAL_CONTENT:
             start = 0
@@ -233,26 +242,20 @@ def _kept(published: Published, folder: Path) -> list[Path]:
 
 def _unpack(published: Published, archive: Path, target: Path) -> None:
     """The wanted files of an archive, also of archives in it, by base name into ``target``."""
-    try:
-        with zipfile.ZipFile(archive) as content:
-            for member in content.infolist():
-                name = PurePosixPath(member.filename).name
-                inner = name.endswith(".zip")
-                if member.is_dir() or not (inner or published.pattern.fullmatch(name)):
-                    continue
-                temporary = target / f".{name}.part"
-                with content.open(member) as source, temporary.open("wb") as file:
-                    shutil.copyfileobj(source, file, CHUNK)
-                if inner:
-                    _unpack(published, temporary, target)
-                    temporary.unlink()
-                else:
-                    os.replace(temporary, target / name)
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
-        archive.unlink(missing_ok=True)
-        raise DataError(
-            f"{archive.name} is no intact zip archive ({error}) and was removed: run the same command again"
-        ) from error
+    with zipfile.ZipFile(archive) as content:
+        for member in content.infolist():
+            name = PurePosixPath(member.filename).name
+            inner = name.endswith(".zip")
+            if member.is_dir() or not (inner or published.pattern.fullmatch(name)):
+                continue
+            temporary = target / f".{name}.part"
+            with content.open(member) as source, temporary.open("wb") as file:
+                shutil.copyfileobj(source, file, CHUNK)
+            if inner:
+                _unpack(published, temporary, target)
+                temporary.unlink()
+            else:
+                os.replace(temporary, target / name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -149,8 +149,8 @@ class GermanCreditSource(DataSource):
             raise DataError(f"data set german_credit: {path.absolute()} is empty; copy it again")
         *attributes, risks = zip(*lines, strict=True)
         columns: dict[str, np.ndarray] = {}
-        for cells, (name, kind) in zip(attributes, ATTRIBUTES.items(), strict=True):
-            columns |= _numbers(name, cells) if isinstance(kind, Feature) else _one_hot(name, cells, kind)
+        for column, (name, kind) in zip(attributes, ATTRIBUTES.items(), strict=True):
+            columns |= _numbers(name, column) if isinstance(kind, Feature) else _one_hot(name, column, kind)
         X = np.column_stack([columns[name] for name in self._schema.feature_names])
         X, clipped = self._schema.check_matrix(X, self.settings.out_of_bounds)
         y = self._schema.encode_classes([_meaning("risk", RISKS, cell) for cell in risks])
@@ -159,13 +159,9 @@ class GermanCreditSource(DataSource):
     @cached_property
     def _schema(self) -> Schema:
         numeric = tuple(kind for kind in ATTRIBUTES.values() if isinstance(kind, Feature))
-        categories = {
-            name: tuple(kind.values()) for name, kind in ATTRIBUTES.items() if not isinstance(kind, Feature)
-        }
+        categories = {name: tuple(kind.values()) for name, kind in ATTRIBUTES.items() if not isinstance(kind, Feature)}
         encoded = tuple(Feature(f"{name}={value}", 0.0, 1.0) for name, values in categories.items() for value in values)
-        return Schema(
-            numeric + encoded, "risk", tuple(RISKS.values()), rows=1000, categories=categories
-        )
+        return Schema(numeric + encoded, "risk", tuple(RISKS.values()), rows=1000, categories=categories)
 
 
 def _numbers(name: str, cells: tuple[str, ...]) -> dict[str, np.ndarray]:

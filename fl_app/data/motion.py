@@ -64,7 +64,8 @@ def separate(
         "gyro": (gyroscope, same, "rad/s"),
         "gyro_jerk": (gyroscope, derivative, "rad/s^2"),
     }
-    derived, groups = [], {}
+    derived: list[Feature] = []
+    groups: dict[str, tuple[int, ...]] = {}
     for name, (axes, matrix, unit) in sensors.items():
         groups[name] = tuple(range(len(derived), len(derived) + len(axes)))
         for axis, position in zip("xyz", axes, strict=True):

@@ -134,7 +134,7 @@ def group_subjects(subjects: Sequence[str], clients: int, roles: Mapping[str, st
             f"{clients} clients for {len(subjects)} subjects, of which some are "
             f"{' and some '.join(by_role)}: use {len(by_role)} to {len(subjects)} clients (nodes)"
         )
-    shares = {role: 1 for role in by_role}
+    shares = dict.fromkeys(by_role, 1)
     for _ in range(clients - len(by_role)):
         # the next client goes to the role with the most subjects a client
         shares[max(shares, key=lambda role: len(by_role[role]) / shares[role])] += 1

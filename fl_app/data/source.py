@@ -95,6 +95,25 @@ class DataSource(ABC):
         self.settings = settings
 
     @property
+    def on_nodes(self) -> bool:
+        """Whether the rows are at the nodes only, so that nobody else can name subjects or load anything."""
+        return False
+
+    def settings_for_nodes(self) -> dict[str, Any]:
+        """The settings as plain data, for the message that tells a node which data set is meant."""
+        return dataclasses.asdict(self.settings)
+
+    def at(self, path: str) -> DataSource:
+        """The rows of one node, at its own path.
+
+        Raises
+        ------
+        DataError
+            The data set has a form of its own and does not take a node's files.
+        """
+        raise DataError(f"{self.name} does not read a node's own files: use dataset=table")
+
+    @property
     def has_recordings(self) -> bool:
         """Whether a subject's rows are divided into recordings."""
         return True

@@ -65,7 +65,8 @@ class Evaluation:
         if self.held_out is not None:
             check_integer("evaluation.held_out", self.held_out, 1)
         names = self.subjects
-        if not isinstance(names, Sequence) or isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        is_list = isinstance(names, Sequence) and not isinstance(names, str)
+        if not is_list or not all(isinstance(name, str) for name in names):
             raise DataError(f"evaluation.subjects {names!r} must be a list of names, in quotes where they are numbers")
         object.__setattr__(self, "subjects", tuple(names))
         if names and (self.split != "subject" or self.fold != 0):
@@ -246,7 +247,12 @@ def client_data(
     return _recent.get(repr((source.fingerprint(whose), partition, evaluation, client, clients)), build)
 
 
-_recent: Recent[ClientData] = Recent(48)
+def _bytes(data: ClientData) -> int:
+    return sum(rows.X.nbytes + rows.y.nbytes + rows.recording.nbytes for rows in (data.train, data.test))
+
+
+# A sweep comes back to the same clients again and again, in any worker: half a gigabyte a process.
+_recent: Recent[ClientData] = Recent(500_000_000, _bytes)
 
 
 def _check_combination(source: DataSource, partition: Partition, evaluation: Evaluation) -> None:
@@ -265,4 +271,4 @@ def _check_combination(source: DataSource, partition: Partition, evaluation: Eva
             "or evaluation=row"
         )
     if evaluation.split == "subject" and len(source.subjects()) == 1:
-        raise DataError(f"evaluation.split=subject needs several subjects, and {source.name} has one: use another split")
+        raise DataError(f"evaluation.split=subject needs several subjects, and {source.name} has one: use row")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import csv
 import difflib
 import io
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -36,9 +36,10 @@ class TableSettings:
     Parameters
     ----------
     path : str or None
-        A ``.csv`` or ``.parquet`` file, or a folder of them with one file a client.
-    schema : str or None
-        The schema file (YAML); see `dpforest.schema.Schema.from_dict`.
+        A ``.csv`` or ``.parquet`` file, or a folder of them with one file a client. None: every node has a file or
+        folder of its own, named by ``data-path`` in its node configuration.
+    schema : str, mapping or None
+        The schema file (YAML), or its content; see `dpforest.schema.Schema.from_dict`.
     client_column : str or None
         Names each row's client; needed for one file, not used for a folder.
     recording_column : str or None
@@ -53,14 +54,12 @@ class TableSettings:
     """
 
     path: str | None = None
-    schema: str | None = None
+    schema: str | Mapping[str, Any] | None = None
     client_column: str | None = None
     recording_column: str | None = None
     out_of_bounds: Literal["clip", "refuse"] = "clip"
 
     def __post_init__(self) -> None:
-        if not self.path:
-            raise DataError("dataset.path is missing: give a CSV or Parquet file, or a folder with one file a client")
         if not self.schema:
             raise DataError("dataset.schema is missing: give the YAML file that names columns, bounds and classes")
         check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
@@ -72,6 +71,22 @@ class TableSource(DataSource):
     name = "table"
     Settings = TableSettings
     settings: TableSettings
+    _of_one_client = False
+
+    @property
+    def on_nodes(self) -> bool:
+        """Whether only the nodes have rows."""
+        return self.settings.path is None
+
+    def settings_for_nodes(self) -> dict[str, Any]:
+        """With the schema itself in the place of its file, which the nodes do not have."""
+        return super().settings_for_nodes() | {"schema": self._schema.to_dict()}
+
+    def at(self, path: str) -> TableSource:
+        """The rows of one node, all of one client, in its own file or folder."""
+        own = TableSource(replace(self.settings, path=path, client_column=None))
+        own._of_one_client = True
+        return own
 
     def schema(self) -> Schema:
         """The schema file's content."""
@@ -99,7 +114,7 @@ class TableSource(DataSource):
         """A client's rows, with one 0/1 column for each category."""
         frame = self._frame(self.files(subject)[0])
         if not self._path.is_dir():
-            frame = frame[frame[self.settings.client_column] == subject]
+            frame = frame if self._of_one_client else frame[frame[self.settings.client_column] == subject]
         columns = {name: _numbers(frame[name]) for name in self._numeric}
         for name, values in self._schema.categories.items():
             columns |= self._one_hot(frame[name], values)
@@ -119,23 +134,31 @@ class TableSource(DataSource):
 
     @cached_property
     def _schema(self) -> Schema:
-        return Schema.from_yaml(Path(str(self.settings.schema)).expanduser())
+        given = self.settings.schema
+        return Schema.from_dict(given) if isinstance(given, Mapping) else Schema.from_yaml(Path(str(given)).expanduser())
 
     @cached_property
     def _subjects(self) -> tuple[str, ...]:
         if self._path.is_dir():
             return tuple(sorted(self._by_client, key=_natural))
+        if self._of_one_client:
+            return (self._path.stem,)
         return tuple(sorted(set(self._frame(self._path)[self.settings.client_column].tolist()), key=_natural))
 
     @cached_property
     def _path(self) -> Path:
-        path = Path(str(self.settings.path)).expanduser()
+        if not self.settings.path:
+            raise DataError(
+                "dataset.path is missing: give a CSV or Parquet file, or a folder with one file a client "
+                "(only nodes with a data-path of their own need none)"
+            )
+        path = Path(self.settings.path).expanduser()
         if not path.exists():
             raise DataError(f"dataset.path {str(path.absolute())!r} does not exist: give a file or a folder")
         if path.is_file():
             if path.suffix.lower() not in SUFFIXES:
                 raise DataError(f"dataset.path {path.name!r} must end in one of {', '.join(SUFFIXES)}")
-            if self.settings.client_column is None:
+            if self.settings.client_column is None and not self._of_one_client:
                 raise DataError(
                     f"dataset.client_column is missing: name the column of {path.name} that says whose row it is, "
                     "or give a folder with one file a client"

@@ -18,5 +18,6 @@ METHODS = (
         client=OneShotClient,
         unit=RECORD_UNIT,
         trust="server and other clients not trusted",
+        self_protecting=True,
     ),
 )

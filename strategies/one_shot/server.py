@@ -16,6 +16,8 @@ from strategies.forests import model_arrays, save_forest
 from strategies.method import Arrays, ClientUpdate, ServerSide, Task
 from strategies.one_shot.settings import COUNT_SHARE, OneShotSettings
 
+_MOST_ROWS = 10**12
+
 
 class OneShotServer(ServerSide):
     """Collects the clients' trees into one forest that votes."""
@@ -27,6 +29,7 @@ class OneShotServer(ServerSide):
         self._settings: OneShotSettings = task.settings
         self._epsilon = task.budget.epsilon * (1 - COUNT_SHARE if self._settings.rows == "noised" else 1)
         self._forest: Forest | None = None
+        self._received: dict[int, Forest] = {}
 
     def planned(self) -> list[Entry]:
         entries = planned_entries(self._resolved({}), self._epsilon, self.task.schema)
@@ -35,10 +38,10 @@ class OneShotServer(ServerSide):
         return entries
 
     def check(self, update: ClientUpdate) -> None:
-        self._read(update)
+        self._received[update.client] = self._read(update)
 
     def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
-        forest = concatenate([self._read(update) for update in updates])
+        forest = concatenate([self._received[update.client] for update in updates])
         self._forest = replace(forest, provenance={"method": "one_shot", "clients": len(updates)})
         return model_arrays(self._forest, pack(self._forest))
 
@@ -57,8 +60,12 @@ class OneShotServer(ServerSide):
         save_forest(self._forest, folder)
 
     def _resolved(self, metrics: dict[str, float]) -> ResolvedSettings:
-        rows = int(metrics["rows"]) if "rows" in metrics else self._settings.public_rows(self.task.schema)
-        return resolve(self._settings, self._epsilon, max(1, rows))
+        rows = self._settings.public_rows(self.task.schema)
+        if self._settings.rows == "noised" and "rows" in metrics:
+            if not 1 <= metrics["rows"] <= _MOST_ROWS:
+                raise DPForestError(f"the noised row count {metrics['rows']} is not between 1 and {_MOST_ROWS}")
+            rows = int(metrics["rows"])
+        return resolve(self._settings, self._epsilon, rows)
 
     def _read(self, update: ClientUpdate) -> Forest:
         """One client's trees as probabilities; raises InvalidForest if they are not sound."""

@@ -1,8 +1,9 @@
 """A statistical check of differential privacy, by the frequencies of outputs on two neighbouring inputs.
 
-For every event E of a fixed list, pure epsilon-differential privacy asks P[M(a) in E] <= exp(epsilon) P[M(b) in E]. Both
-probabilities are replaced by exact binomial (Clopper, Pearson 1934) confidence bounds that all hold together but for
-a chance of ``alarm``, so that a private mechanism is found guilty with at most that chance.
+For every event E of a fixed list, pure epsilon-differential privacy asks
+P[M(a) in E] <= exp(epsilon) P[M(b) in E]. Both probabilities are replaced by exact binomial (Clopper, Pearson 1934)
+confidence bounds that all hold together but for a chance of ``alarm``, so that a private mechanism is found guilty
+with at most that chance.
 """
 
 from __future__ import annotations

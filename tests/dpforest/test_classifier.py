@@ -94,9 +94,7 @@ def test_settings_that_ask_for_no_rows_pay_for_none():
     assert model.forest_.depths.max() == 3
 
 
-@pytest.mark.parametrize(
-    ("left_out", "leaks"), [("bounds", ["bounds of the features"]), ("classes", ["classes"])]
-)
+@pytest.mark.parametrize(("left_out", "leaks"), [("bounds", ["bounds of the features"]), ("classes", ["classes"])])
 def test_facts_that_are_read_off_the_data_cost_the_guarantee(left_out, leaks):
     X, y = table(300)
     with pytest.warns(PrivacyLeakWarning, match=f"{left_out}=None: the .* are read off the data") as caught:
@@ -238,7 +236,7 @@ def test_public_facts_that_do_not_fit_are_named(wrong, message):
 def test_cells_that_are_no_numbers_are_refused(cell):
     X, y = table(100)
     X[3, 1] = cell
-    with pytest.raises(ValueError, match="NaN|infinity"):
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
         protected().fit(X, y)
 
 

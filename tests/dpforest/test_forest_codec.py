@@ -29,7 +29,6 @@ def assert_same(one: Forest, two: Forest, rtol=0.0):
     assert (one.output, one.owners) == (two.output, two.owners)
 
 
-@settings(deadline=None)
 @given(any_forest)
 def test_the_wire_gives_a_forest_back_exactly(forest):
     arrays = pack(forest)
@@ -44,7 +43,7 @@ def test_small_counts_travel_in_one_byte():
     assert pack(replace(forest, value=value * 100))["value"].dtype == np.int16
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.sampled_from(OUTPUTS[1:]).flatmap(forests))
 def test_json_gives_a_forest_back(forest):
     forest = replace(forest, provenance={"method": "made up", "rounds": [1, 2]})
@@ -263,7 +262,7 @@ def test_leaves_of_another_kind_are_refused():
         unpack(shares, SCHEMA, "counts")
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.integers(0, 10), st.sampled_from(_ARRAYS), st.integers(0, 2**16), st.data())
 def test_one_corrupt_cell_is_refused_or_harmless(seed, name, cell, data):
     """Whatever the validator lets through ends its walk inside its arrays, with probabilities."""

@@ -27,7 +27,7 @@ def leaf_values_by_hand(forest, X):
     return np.array([[forest.value[leaf_by_hand(forest, t, x)] for t in range(forest.n_trees)] for x in X])
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(forests("probability"), st.sampled_from([np.float32, np.float64]))
 def test_rows_reach_the_leaves_of_a_plain_walk(forest, dtype):
     X = rows_for(forest, dtype)

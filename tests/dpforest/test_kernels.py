@@ -34,7 +34,8 @@ def a_level(rng, n_rows, n_nodes, n_features, n_bins, n_classes):
 @pytest.mark.parametrize("seed", range(8))
 def test_scores_of_a_level_equal_exact_integers(seed):
     rng = np.random.default_rng(seed)
-    n_nodes, n_groups, n_bins, n_classes = 4, int(rng.choice([1, 2, 4])), int(rng.integers(2, 6)), int(rng.integers(2, 5))
+    n_nodes, n_groups = 4, int(rng.choice([1, 2, 4]))
+    n_bins, n_classes = int(rng.integers(2, 6)), int(rng.integers(2, 5))
     codes, y, starts = a_level(rng, int(rng.integers(0, 60)), n_nodes, 3, n_bins, n_classes)
     y[: len(y) // 2] = 0  # some nodes hold one class only
     group = np.arange(n_nodes) * n_groups // n_nodes
@@ -48,14 +49,12 @@ def test_scores_of_a_level_equal_exact_integers(seed):
     assert scores.tolist() == expected.tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_one_row_raises_every_score_by_at_most_one_unit(data):
-    """The sensitivity that the selection is given: no score falls, none rises by more than SCORE_UNIT, one group only."""
+    """The sensitivity that the selection is given: no score falls, none rises by more than SCORE_UNIT."""
     n_classes, n_bins, n_nodes = data.draw(st.integers(2, 4)), data.draw(st.integers(2, 4)), 2
-    row = st.tuples(
-        st.integers(0, n_nodes - 1), st.integers(0, n_bins - 1), st.integers(0, n_bins - 1), st.integers(0, n_classes - 1)
-    )
+    row = st.tuples(*(st.integers(0, most - 1) for most in (n_nodes, n_bins, n_bins, n_classes)))
     rows = data.draw(st.lists(row, max_size=40))
     added = data.draw(row)
 
@@ -150,7 +149,7 @@ def test_codes_by_node_use_the_thresholds_of_its_group():
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("n_groups", [1, 2, 8])
 def test_only_thresholds_that_cut_a_nodes_box_are_useful(seed, n_groups):
-    """By brute force: a threshold is useful if some code vector of one of the group's nodes goes left, another right."""
+    """By brute force: useful is what sends some code vector of one of the group's nodes left and another right."""
 
     def cuts(inside):
         goes_left = inside[:, :, None] <= np.arange(bins - 1)

@@ -5,7 +5,7 @@ import math
 
 import pytest
 from dp_accounting.pld import common, privacy_loss_distribution
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpforest.errors import BudgetExceeded, DPForestError
@@ -13,8 +13,6 @@ from dpforest.ledger import ALL_ROWS, Budget, Entry, Ledger, epsilon_of_gaussian
 from dpforest.ledger.accounting import total_epsilon
 
 DELTA = 1e-6
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 costs = st.floats(1e-3, 5.0)
 rows = st.one_of(st.just(ALL_ROWS), st.builds(rows_slice, st.sampled_from("fg"), st.integers(0, 2)))
 pure_entries = st.lists(
@@ -109,7 +107,7 @@ def test_a_part_with_the_larger_sum_does_not_hide_a_part_with_the_larger_loss():
 
 
 def test_pure_privacy_takes_no_gaussian_noise():
-    with pytest.raises(DPForestError, match="delta 0.* must lie between 0 and 1"):
+    with pytest.raises(DPForestError, match=r"delta 0.* must lie between 0 and 1"):
         Ledger(Budget(1.0)).charge(entry(mu=0.1))
 
 
@@ -217,13 +215,13 @@ def test_damaged_ledgers_are_refused(change):
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, "1", None, True])
 def test_budgets_must_be_positive(epsilon):
-    with pytest.raises(DPForestError, match="epsilon .* must be"):
+    with pytest.raises(DPForestError, match=r"epsilon .* must be"):
         Budget(epsilon)
 
 
 @pytest.mark.parametrize("delta", [-1e-6, 1.0, 2.0, math.nan])
 def test_deltas_must_be_below_one(delta):
-    with pytest.raises(DPForestError, match="delta .* must lie between 0 and 1"):
+    with pytest.raises(DPForestError, match=r"delta .* must lie between 0 and 1"):
         Budget(1.0, delta)
 
 

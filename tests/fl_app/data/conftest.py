@@ -1,18 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fl_app.data import cache, partition, split, table
+from fl_app.data import cache, partition, split, table, wisdm
 
 
 @pytest.fixture(autouse=True)
-def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Each test has its own cache folder and an empty memory."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("DPFOREST_CACHE", str(folder))
-    for recent in (cache.memory, partition._deals, split._recent, table._frames):
+    for recent in (cache.memory, partition._deals, split._recent, table._frames, wisdm._archives):
         recent.clear()
-    yield folder
+    return folder

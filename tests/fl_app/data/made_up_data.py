@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from dpforest.schema import Feature, Schema
 from fl_app.data.source import DataSource, Rows
+
+_numbers = itertools.count()
 
 
 class MemorySource(DataSource):
@@ -19,6 +22,7 @@ class MemorySource(DataSource):
     def __init__(self, tables: dict[str, Rows], classes: tuple[str, ...]) -> None:
         super().__init__(SimpleNamespace(out_of_bounds="clip"))
         self.tables, self.classes = tables, classes
+        self.number = next(_numbers)
 
     def schema(self) -> Schema:
         return Schema(
@@ -45,7 +49,7 @@ class MemorySource(DataSource):
         return self.tables[subject]
 
     def fingerprint(self, subjects: object) -> str:
-        return f"{id(self)} {subjects}"
+        return f"{self.number} {subjects}"
 
 
 def made_up(sizes: list[int], n_classes: int = 3, recordings: int = 4, seed: int = 0) -> MemorySource:

@@ -23,7 +23,9 @@ def test_second_load_maps_the_stored_arrays(private_cache: Path) -> None:
     cache.load("set", "key", build)
     arrays, clipped = cache.load("set", "key", refuse)
     np.testing.assert_array_equal(arrays["X"], [[0, 1], [2, 3], [4, 5]])
-    assert clipped == 7 and type(arrays["X"]) is np.ndarray and not arrays["X"].flags.owndata
+    assert clipped == 7
+    assert type(arrays["X"]) is np.ndarray
+    assert not arrays["X"].flags.owndata
     assert not list((private_cache / "set").glob(".writing-*"))
 
 
@@ -51,7 +53,8 @@ def test_unwritable_cache_is_done_without(
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             arrays, clipped = cache.load("set", "key", build)
-            assert arrays["X"].shape == (3, 2) and clipped == 7
+            assert arrays["X"].shape == (3, 2)
+            assert clipped == 7
     assert len([r for r in caplog.records if "cannot write" in r.message]) == 1
 
 

@@ -85,9 +85,42 @@ def test_more_clients_than_subjects_says_how_many_to_use() -> None:
         client_rows(source, Partition(), 2, 2)
 
 
-def test_dirichlet_needs_classes() -> None:
+@pytest.mark.parametrize("partition", [Partition("dirichlet", clients=2), Partition("label_shares", shares=[0.2, 0.8])])
+def test_skewed_classes_need_classes(partition: Partition) -> None:
     with pytest.raises(DataError, match="has none: use quantity or iid"):
-        client_rows(made_up([9], n_classes=0), Partition("dirichlet", clients=2), 0, 2)
+        client_rows(made_up([9], n_classes=0), partition, 0, 2)
+
+
+def test_label_shares_are_met_with_equal_sizes() -> None:
+    source = made_up([1000])
+    source.tables["s0"] = Rows(source.tables["s0"].X, (np.arange(1000) % 10 >= 7).astype(np.int64), np.zeros(1000, int))
+    partition = Partition("label_shares", shares=[0.9, 0.8, 0.4])  # their mean is the share of the first class
+    parts = [client_rows(source, partition, client, 3) for client in range(3)]
+    assert sorted(np.concatenate([part.X[:, 0] for part in parts]).tolist()) == list(range(1000))
+    assert [len(part) for part in parts] == pytest.approx([1000 / 3] * 3, abs=1)
+    assert [np.mean(part.y == 0) for part in parts] == pytest.approx([0.9, 0.8, 0.4], abs=0.005)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 8))
+def test_time_blocks_are_whole_recordings_in_order(sizes: list[int], recordings: int, clients: int) -> None:
+    source = made_up(sizes, recordings=recordings)
+    pieces = sum(len(np.unique(rows.recording)) for rows in source.tables.values())
+    partition = Partition("time_blocks", clients=clients)
+    if clients > pieces:
+        with pytest.raises(DataError, match=f"blocks of {pieces} recordings: use {pieces} clients"):
+            client_rows(source, partition, 0, clients)
+        return
+    parts = [client_rows(source, partition, client, clients) for client in range(clients)]
+    assert np.concatenate([part.X[:, 0] for part in parts]).tolist() == list(range(sum(sizes)))
+    assert all(len(part) for part in parts)
+    assert sum(len(np.unique(part.recording)) for part in parts) == pieces, "no recording is divided"
+
+
+def test_time_blocks_are_about_equal() -> None:
+    source = made_up([1000], recordings=50)  # of 20 rows
+    sizes = [len(client_rows(source, Partition("time_blocks", clients=7), client, 7)) for client in range(7)]
+    assert all(abs(size - 1000 / 7) <= 20 for size in sizes)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +131,11 @@ def test_dirichlet_needs_classes() -> None:
         ({"alpha": 0.0}, "partition.alpha 0.0 must be a finite number above 0"),
         ({"alpha": float("nan")}, "partition.alpha nan"),
         ({"seed": -1}, "partition.seed -1"),
+        ({"kind": "label_shares"}, "kind label_shares needs one share a client"),
+        ({"kind": "iid", "shares": [0.5]}, "no other kind has any"),
+        ({"kind": "label_shares", "shares": 0.5}, "partition.shares 0.5 must be a list"),
+        ({"kind": "label_shares", "shares": [0.5, 1.0]}, "partition.shares 1.0 must be a number between 0 and 1"),
+        ({"kind": "label_shares", "shares": [0.5, 0.4], "clients": 3}, "partition.clients 3 differs .* give one share"),
     ],
 )
 def test_wrong_settings_are_named(wrong: dict[str, object], message: str) -> None:
@@ -110,13 +148,15 @@ def test_public_rows_scale_with_the_number_of_clients() -> None:
     assert [client_schema(source, clients).rows for clients in (1, 4, 8)] == [4000, 1000, 500]
 
 
+@settings(deadline=None)
 @given(st.integers(2, 20), st.data())
 def test_clients_never_mix_roles(n: int, data: st.DataObject) -> None:
     subjects = [f"s{i}" for i in range(n)]
     roles = {name: data.draw(st.sampled_from(["train", "test"])) for name in subjects}
     clients = data.draw(st.integers(len(set(roles.values())), n))
     groups = group_subjects(subjects, clients, roles)
-    assert len(groups) == clients and all(groups)
+    assert len(groups) == clients
+    assert all(groups)
     assert sorted(name for group in groups for name in group) == sorted(subjects)
     assert all(len({roles[name] for name in group}) == 1 for group in groups)
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 import io
+import json
 import logging
 import os
 import subprocess
@@ -13,6 +15,7 @@ import pytest
 import yaml
 
 from fl_app.data import DataError, DataSource, Evaluation, Partition, build_source, client_data, hugadb, watch
+from fl_app.data.registry import SOURCES
 from fl_app.data.source import inside_bounds
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -38,7 +41,11 @@ def test_data_sets_need_no_flower_no_tensorflow_and_no_seglearn() -> None:
     assert not loaded & {"flwr", "tensorflow", "ray", "hydra", "seglearn"}
 
 
-@pytest.mark.parametrize("name", ["watch", "hugadb", "table"])
+def test_every_data_set_has_its_settings() -> None:
+    assert {path.stem for path in (CONF / "dataset").glob("*.yaml")} == set(SOURCES)
+
+
+@pytest.mark.parametrize("name", SOURCES)
 def test_shipped_settings_are_the_defaults(name: str) -> None:
     settings = yaml.safe_load((CONF / "dataset" / f"{name}.yaml").read_text())
     assert settings.pop("name") == name
@@ -51,10 +58,23 @@ def test_shipped_settings_are_the_defaults(name: str) -> None:
 
 
 def test_shipped_partitions_and_evaluations_are_valid() -> None:
-    for path in (CONF / "partition").glob("*.yaml"):
-        assert Partition(**yaml.safe_load(path.read_text())) == Partition(path.stem)
-    for path in (CONF / "evaluation").glob("*.yaml"):
-        assert Evaluation(**yaml.safe_load(path.read_text())) == Evaluation(path.stem)
+    partitions = {p.stem: Partition(**yaml.safe_load(p.read_text())) for p in (CONF / "partition").glob("*.yaml")}
+    banks = partitions.pop("banks")
+    assert banks.kind == "label_shares"
+    assert banks.clients == 8
+    assert np.mean(banks.shares) == pytest.approx(0.7)
+    assert partitions == {name: Partition(name) for name in partitions}
+    evaluations = {p.stem: Evaluation(**yaml.safe_load(p.read_text())) for p in (CONF / "evaluation").glob("*.yaml")}
+    official = evaluations.pop("hapt_official")
+    assert [int(name) for name in official.subjects] == [2, 4, 9, 10, 12, 13, 18, 20, 24]
+    assert evaluations == {name: Evaluation(name) for name in evaluations}
+
+
+@pytest.mark.parametrize(
+    "settings", [Partition("label_shares", shares=(0.9, 0.2)), Evaluation("subject", subjects=("7",))]
+)
+def test_settings_with_lists_survive_json(settings: Partition | Evaluation) -> None:
+    assert type(settings)(**json.loads(json.dumps(dataclasses.asdict(settings)))) == settings
 
 
 # watch: the real file
@@ -64,7 +84,8 @@ def test_watch_raw_counts() -> None:
     # counted from the file itself with numpy, apart from this code: 244,102 samples of 10 subjects
     source = build_source("watch", {"features": "raw"})
     rows = [source.load(subject) for subject in source.subjects()]
-    assert len(rows) == 10 and sum(map(len, rows)) == 244_102
+    assert len(rows) == 10
+    assert sum(map(len, rows)) == 244_102
     assert np.bincount(np.concatenate([r.y for r in rows])).tolist() == [
         26622,
         39905,
@@ -75,7 +96,8 @@ def test_watch_raw_counts() -> None:
         31500,
     ]
     assert all(len(np.unique(r.recording)) == 14 for r in rows)
-    assert source.record == "one sample (1/50 s)" and source.records_per_sample == 1
+    assert source.record == "one sample (1/50 s)"
+    assert source.records_per_sample == 1
 
 
 def test_watch_windows_fit_their_schema(caplog: pytest.LogCaptureFixture) -> None:
@@ -83,17 +105,20 @@ def test_watch_windows_fit_their_schema(caplog: pytest.LogCaptureFixture) -> Non
         for features in ("standard", "uci"):
             source = build_source("watch", {"features": features})
             rows, schema = source.load("03"), source.schema()
-            assert rows.X.dtype == np.float32 and rows.X.flags.c_contiguous
+            assert rows.X.dtype == np.float32
+            assert rows.X.flags.c_contiguous
             _, outside = schema.check_matrix(rows.X, "refuse")
-            assert outside == 0 and rows.X.shape[1] == schema.n_features
+            assert outside == 0
+            assert rows.X.shape[1] == schema.n_features
     assert "clipped" not in caplog.text, "the sensors' ranges hold all of it"
-    assert source.record == "one window of 2 s (100 samples)"
+    assert source.record == "one window of 1 s (50 samples)"
 
 
 def test_watch_overlap_is_counted() -> None:
     source = build_source("watch", {"length": 100, "step": 50, "overlap": "count"})
-    assert source.records_per_sample == 2 and source.schema().rows == 400
-    assert len(source.load("01")) > 1.8 * len(build_source("watch", {}).load("01"))
+    assert source.records_per_sample == 2
+    assert source.schema().rows == 400
+    assert len(source.load("01")) > 1.8 * len(build_source("watch", {"length": 100}).load("01"))
 
 
 def test_watch_opens_no_unknown_pickle(tmp_path: Path) -> None:
@@ -172,7 +197,8 @@ def test_hugadb_windows_stay_within_one_activity(tmp_path: Path) -> None:
     (tmp_path / "HuGaDB_v1_various_03_00.txt").write_bytes(text_file(runs))
     source = build_source("hugadb", {"path": str(tmp_path), "features": ["mean"], "length": 8})
     rows = source.load("03")
-    assert rows.X[:, 0].tolist() == [10, 10, 30, 40, 40] and rows.y.tolist() == [0, 0, 0, 6, 6]
+    assert rows.X[:, 0].tolist() == [10, 10, 30, 40, 40]
+    assert rows.y.tolist() == [0, 0, 0, 6, 6]
 
 
 def test_hugadb_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,9 +237,12 @@ def test_hugadb_broken_archive(tmp_path: Path) -> None:
 def test_hugadb_schema_reads_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DPFOREST_DATA", raising=False)
     schema = build_source("hugadb", {}).schema()
-    assert schema.n_features == 38 and schema.rows == 40_000 and len(schema.classes) == 7
+    assert schema.n_features == 38
+    assert schema.rows == 40_000
+    assert len(schema.classes) == 7
     grid = dict(zip(schema.feature_names, schema.grid(32), strict=True))
-    assert abs(grid["acc_rf_x"][15]) < 300 and grid["EMG_r"][15] == pytest.approx(127.5)
+    assert abs(grid["acc_rf_x"][15]) < 300
+    assert grid["EMG_r"][15] == pytest.approx(127.5)
 
 
 @needs_hugadb
@@ -225,11 +254,13 @@ def test_hugadb_subject_02_has_the_published_counts() -> None:
     assert len(np.unique(rows.recording)) == 7
     clients = source.subjects().index("02"), len(source.subjects())
     data = client_data(source, Partition(), Evaluation("recording"), *clients)
-    assert len(data.train) + len(data.test) == len(rows) and len(np.unique(data.test.recording)) == 1
+    assert len(data.train) + len(data.test) == len(rows)
+    assert len(np.unique(data.test.recording)) == 1
 
 
 def test_float32_does_not_step_over_a_bound() -> None:
     schema = build_source("watch", {"features": "raw"}).schema()
     X = inside_bounds(np.vstack([schema.low, schema.high]), schema)
     assert X.dtype == np.float32
-    assert np.all(X[0].astype(np.float64) >= schema.low) and np.all(X[1].astype(np.float64) <= schema.high)
+    assert np.all(X[0].astype(np.float64) >= schema.low)
+    assert np.all(X[1].astype(np.float64) <= schema.high)

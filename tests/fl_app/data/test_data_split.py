@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -54,9 +56,11 @@ def test_validation_never_touches_the_test_rows(y: list[int], split: str) -> Non
 def test_shares_are_as_asked() -> None:
     rows = rows_of([0] * 70 + [1] * 30)
     train, test = split_rows(rows, Evaluation("row"), True)
-    assert np.bincount(test.y).tolist() == [14, 6] and len(train) == 80
+    assert np.bincount(test.y).tolist() == [14, 6]
+    assert len(train) == 80
     fitted, validation = split_rows(rows, Evaluation("row", part="validation"), True)
-    assert len(validation) == 16 and len(fitted) == 64
+    assert len(validation) == 16
+    assert len(fitted) == 64
 
 
 def test_clients_hold_out_different_recordings() -> None:
@@ -78,7 +82,8 @@ def test_held_out_subjects_are_blocks_of_a_fixed_order() -> None:
 def test_validation_subjects_are_training_subjects(fold: int) -> None:
     test = held_out_subjects(SUBJECTS, Evaluation("subject", fold=fold))
     validation = held_out_subjects(SUBJECTS, Evaluation("subject", fold=fold, part="validation"))
-    assert len(validation) == 3 and not set(test) & set(validation)
+    assert len(validation) == 3
+    assert not set(test) & set(validation)
 
 
 @pytest.mark.parametrize("clients", [2, 3, 5, 8])
@@ -97,6 +102,31 @@ def test_subject_split_gives_a_client_one_role(clients: int, part: str) -> None:
     assert {f"s{i}" for i in judged} == set(held_out_subjects(source.subjects(), evaluation))
     unused = set(held_out_subjects(source.subjects(), Evaluation("subject", held_out=2))) if part != "test" else set()
     assert {f"s{i}" for i in trained | judged} == set(source.subjects()) - unused
+
+
+@pytest.mark.parametrize("clients", [2, 5, 8])
+def test_named_subjects_are_held_out(clients: int) -> None:
+    source, evaluation = made_up([10] * 8), Evaluation("subject", subjects=["s6", "s1"])
+    data = [client_data(source, Partition(), evaluation, client, clients) for client in range(clients)]
+    assert {int(i) // 10 for d in data for i in d.test.X[:, 0]} == {1, 6}
+    assert {int(i) // 10 for d in data for i in d.train.X[:, 0]} == {0, 2, 3, 4, 5, 7}
+    validation = held_out_subjects(source.subjects(), replace(evaluation, part="validation", held_out=3))
+    assert len(validation) == 3
+    assert not {"s6", "s1"} & set(validation)
+
+
+def test_blocks_in_time_may_hold_out_recordings() -> None:
+    source, partition = made_up([200], recordings=20), Partition("time_blocks", clients=4)
+    data = [client_data(source, partition, Evaluation("recording"), client, 4) for client in range(4)]
+    trained = {int(i) // 10 for d in data for i in d.train.X[:, 0]}
+    judged = {int(i) // 10 for d in data for i in d.test.X[:, 0]}
+    assert len(judged) == 4, "one of the five recordings of each client"
+    assert trained == set(range(20)) - judged
+
+
+def test_one_subject_cannot_be_held_out() -> None:
+    with pytest.raises(DataError, match="needs several subjects, and made_up has one"):
+        client_data(made_up([20]), Partition(), Evaluation("subject"), 0, 1)
 
 
 def test_row_split_of_each_client() -> None:
@@ -122,6 +152,10 @@ def test_mixed_clients_cannot_hold_out_whole_recordings_or_subjects(kind: str, s
         ({"test_share": float("nan")}, "evaluation.test_share nan"),
         ({"fold": -1}, "evaluation.fold -1"),
         ({"held_out": 0}, "evaluation.held_out 0"),
+        ({"split": "subject", "subjects": "02"}, "evaluation.subjects '02' must be a list of names"),
+        ({"split": "subject", "subjects": [2, 4]}, "in quotes where they are numbers"),
+        ({"subjects": ["02"]}, "set evaluation.split=subject"),
+        ({"split": "subject", "subjects": ["02"], "fold": 1}, "leave evaluation.fold at 0"),
     ],
 )
 def test_wrong_settings_are_named(wrong: dict[str, object], message: str) -> None:
@@ -135,6 +169,9 @@ def test_wrong_settings_are_named(wrong: dict[str, object], message: str) -> Non
         (Evaluation("subject", fold=6), "18 subjects make folds 0 to 5"),
         (Evaluation("subject", held_out=18), "use at most 17"),
         (Evaluation("subject", held_out=9, part="validation"), "use at most 8"),
+        (Evaluation("subject", subjects=["2"]), "evaluation.subjects '2' is unknown.* Allowed: 01, 02"),
+        (Evaluation("subject", subjects=SUBJECTS), "no subject to train on: name fewer"),
+        (Evaluation("subject", subjects=SUBJECTS[1:], part="validation"), "leaves 1 of 18 subjects"),
     ],
 )
 def test_impossible_folds_are_refused(evaluation: Evaluation, message: str) -> None:

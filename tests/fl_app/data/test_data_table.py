@@ -39,7 +39,8 @@ def check_the_three_rows(table: DataSource) -> None:
     a, b = table.load("a"), table.load("b")
     np.testing.assert_array_equal(a.X, [[30, 1.5, 0, 1, 0], [50, 3, 0, 0, 1]])
     np.testing.assert_array_equal(b.X, [[40, 2, 1, 0, 0]])
-    assert a.y.tolist() == [1, 0] and b.y.tolist() == [0]
+    assert a.y.tolist() == [1, 0]
+    assert b.y.tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -82,10 +83,12 @@ def test_folder_with_one_file_a_client(tmp_path: Path) -> None:
     (folder / "c.csv").write_text(CSV.split("\n")[0] + "\n")
     table = build_source("table", {"path": str(folder), "schema": table.settings.schema})
     assert table.subjects() == ("a", "b", "c")
-    assert table.load("a").y.tolist() == [1, 0] and table.load("b").y.tolist() == [0]
+    assert table.load("a").y.tolist() == [1, 0]
+    assert table.load("b").y.tolist() == [0]
     assert table.load("c").X.shape == (0, 5), "a client may have no rows"
     data = client_data(table, Partition(), Evaluation(), 2, 3)
-    assert len(data.train) == 0 and len(data.test) == 0
+    assert len(data.train) == 0
+    assert len(data.test) == 0
 
 
 def test_numbered_clients_and_classes(tmp_path: Path) -> None:
@@ -98,7 +101,8 @@ def test_numbered_clients_and_classes(tmp_path: Path) -> None:
         {"client": [1.0, 2.0], "age": [1, 1], "site": ["north"] * 2, "dose": [1, 1], "outcome": [2.0, 1.0]}
     ).to_parquet(tmp_path / "t.parquet")
     table = build_source("table", vars(table.settings) | {"path": str(tmp_path / "t.parquet")})
-    assert table.subjects() == ("1", "2") and table.load("1").y.tolist() == [1]
+    assert table.subjects() == ("1", "2")
+    assert table.load("1").y.tolist() == [1]
 
 
 def test_recordings_by_column(tmp_path: Path) -> None:
@@ -114,7 +118,8 @@ def test_regression(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     content = "client,x,y\na,0.5,3\na,2,12\n"
     with caplog.at_level(logging.INFO):
         rows = source(tmp_path, content, schema).load("a")
-    assert rows.y.tolist() == [3.0, 10.0] and rows.X.tolist() == [[0.5], [1.0]]
+    assert rows.y.tolist() == [3.0, 10.0]
+    assert rows.X.tolist() == [[0.5], [1.0]]
     assert "2 cells outside their public bounds were clipped" in caplog.text
     with pytest.raises(SchemaError, match=r"subject a: column 'x' row 1 is 2, outside \[0, 1\]"):
         source(tmp_path, content, schema, out_of_bounds="refuse").load("a")

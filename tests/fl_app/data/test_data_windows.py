@@ -8,7 +8,8 @@ from scipy import stats
 
 from dpforest.schema import Feature
 from fl_app.data import DataError
-from fl_app.data.windows import FEATURE_SETS, WINDOW_FEATURES, Windower, WindowSettings, cut
+from fl_app.data.motion import separate
+from fl_app.data.windows import FEATURE_SETS, WINDOW_FEATURES, Derived, Windower, WindowSettings, cut
 
 CHANNELS = (Feature("x", -2.0, 4.0, "g", "signed_sqrt"), Feature("y", 0.0, 9.0, "g"), Feature("z", -1.0, 1.0, "V"))
 GROUPS = {"sensor": (0, 1)}
@@ -77,9 +78,11 @@ def test_columns_match_the_schema_and_lie_inside_it(features: str | tuple[str, .
     signal = np.random.default_rng(0).uniform([-2, 0, -1], [4, 9, 1], (100, 3))
     X, y = cutter.transform(signal, np.zeros(100, dtype=np.int64))
     public = cutter.features()
-    assert X.shape == (6, len(public)) and y.tolist() == [0] * 6
+    assert X.shape == (6, len(public))
+    assert y.tolist() == [0] * 6
     assert len({feature.name for feature in public}) == len(public)
-    assert np.all([feature.low for feature in public] <= X) and np.all([feature.high for feature in public] >= X)
+    assert np.all([feature.low for feature in public] <= X)
+    assert np.all([feature.high for feature in public] >= X)
 
 
 def test_values_by_independent_implementations() -> None:
@@ -117,6 +120,95 @@ def test_burg_finds_the_coefficients_of_an_autoregressive_signal() -> None:
     # x_t + a1 x_{t-1} + a2 x_{t-2} = noise
     for order, value in enumerate([-0.9, 0.5, 0.0, 0.0], start=1):
         assert column(("ar",), f"z_ar{order}", signal) == pytest.approx(value, abs=0.05)
+
+
+MOTION = (
+    *(Feature(f"a{axis}", -2.0, 2.0, "g", "signed_sqrt") for axis in "xyz"),
+    *(Feature(f"w{axis}", -30.0, 30.0, "rad/s", "signed_sqrt") for axis in "xyz"),
+)
+
+
+def motion(length: int = 64) -> Derived:
+    return separate(MOTION, (0, 1, 2), (3, 4, 5), 50, length)
+
+
+def by_name(derived: Derived, window: np.ndarray) -> dict[str, np.ndarray]:
+    values = derived.transform(window[None])[0]
+    return {feature.name: values[:, i] for i, feature in enumerate(derived.channels)}
+
+
+def test_a_phone_at_rest_has_gravity_and_no_motion() -> None:
+    window = np.tile([0.6, 0.0, -0.8, 0.0, 0.0, 0.0], (64, 1))
+    found = by_name(motion(), window)
+    for name, values in found.items():
+        expected = {"gravity_x": 0.6, "gravity_z": -0.8}.get(name, 0.0)
+        np.testing.assert_allclose(values, expected, atol=1e-9, err_msg=name)
+
+
+def test_fast_motion_goes_to_the_body_and_its_slope_is_the_jerk() -> None:
+    time = np.arange(128) / 50
+    window = np.zeros((128, 6))
+    window[:, 2] = 1 + 0.5 * np.sin(2 * np.pi * 3 * time)
+    window[:, 4] = 7 * time
+    found = by_name(motion(128), window)
+    inner = slice(20, -20)
+    np.testing.assert_allclose(found["gravity_z"][inner], 1, atol=0.03)
+    np.testing.assert_allclose(found["body_z"][inner], window[inner, 2] - 1, atol=0.03)
+    np.testing.assert_allclose(found["body_z"] + found["gravity_z"], window[:, 2], atol=1e-9)
+    slope = 0.5 * 2 * np.pi * 3 * np.cos(2 * np.pi * 3 * time)
+    np.testing.assert_allclose(found["body_jerk_z"][inner], slope[inner], atol=0.6)  # of up to 9.4
+    np.testing.assert_allclose(found["gyro_jerk_y"], 7)
+    np.testing.assert_allclose(found["gyro_y"], 7 * time)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_derived_signals_and_their_features_stay_in_their_public_bounds(seed: int, extreme: bool) -> None:
+    derived, rng = motion(), np.random.default_rng(seed)
+    unit = rng.integers(0, 2, (64, 6)) if extreme else rng.random((64, 6))
+    low, high = np.array([c.low for c in MOTION]), np.array([c.high for c in MOTION])
+    signal = low + unit * (high - low)
+    values = derived.transform(signal[None])[0]
+    slack = 1e-9 * np.array([c.high - c.low for c in derived.channels])
+    assert np.all(values >= np.array([c.low for c in derived.channels]) - slack)
+    assert np.all(values <= np.array([c.high for c in derived.channels]) + slack)
+    cutter = Windower(MOTION, {}, WindowSettings("uci", length=64), derived)
+    X, _ = cutter.transform(signal, np.zeros(64, dtype=np.int64))
+    assert X.shape == (1, len(cutter.features()))
+    assert np.isfinite(X).all()
+
+
+def test_the_bounds_are_reached() -> None:
+    derived = motion()
+    axes, matrix = derived.maps[0]
+    assert axes == (0, 1, 2)
+    window = np.zeros((64, 6))
+    row = int(np.abs(matrix).sum(axis=1).argmax())
+    window[:, 0] = 2.0 * np.sign(matrix[row])
+    assert derived.transform(window[None])[0, row, 0] == pytest.approx(derived.channels[0].high)
+
+
+def test_windows_share_nothing_through_the_filter() -> None:
+    rng = np.random.default_rng(0)
+    signal, labels = rng.uniform(-1, 1, (192, 6)), np.zeros(192, dtype=np.int64)
+    cutter = Windower(MOTION, {}, WindowSettings("uci", length=64), motion())
+    before, _ = cutter.transform(signal, labels)
+    signal[70] += 0.5
+    after, _ = cutter.transform(signal, labels)
+    changed = (before != after).any(axis=1)
+    assert changed.tolist() == [False, True, False], "one sample changes the one window that holds it"
+
+
+def test_angles_by_hand() -> None:
+    window = np.zeros((64, 6))
+    window[:, :3], window[:, 3:] = [0.0, 0.0, 1.0], [0.0, 3.0, 3.0]
+    cutter = Windower(MOTION, {}, WindowSettings(("angle",), length=64), motion())
+    X, _ = cutter.transform(window, np.zeros(64, dtype=np.int64))
+    found = dict(zip([feature.name for feature in cutter.features()], X[0], strict=True))
+    expected = {"gyro_angle": np.pi / 4, "gravity_x_angle": np.pi / 2, "gravity_z_angle": 0.0}
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=1e-6), name
+    assert len(found) == 7
 
 
 def test_overlap_is_refused_or_counted() -> None:

@@ -1,0 +1,181 @@
+"""Settings of private boosting, and what they come to under a budget."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from dpforest.errors import DPForestError
+from dpforest.ledger import Budget, Entry, gaussian_mu
+from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
+from dpforest.schema import Schema
+
+Auto = Literal["auto"]
+MAX_DEPTH = 14
+# Smallest scale of gradients in whole numbers: one part in 256 of the clip.
+_LEAST_UNIT = 256
+# Noise of a party that leaves no trace of the grid of whole numbers.
+_LEAST_SHARE = 16.0
+# Part of its noise's standard deviation to which a party rounds what it sends.
+_SENT_PARTS = 8
+# Weakest signal for which a tree of depth 1 is grown.
+_LEAST_SIGNAL = 10.0
+
+
+@dataclass(frozen=True)
+class BoostSettings:
+    """How trees are boosted.
+
+    Parameters
+    ----------
+    trees_per_round : int
+        Trees of random structure that are filled at once.
+    depth : int or "auto"
+        1 to 14; ``auto`` follows the noised number of records, the budget and the parties.
+    pure : bool
+        Laplace noise and pure epsilon instead of Gaussian noise and delta.
+    clip : float or "auto"
+        Norm above which a record's gradient is shortened (L2; L1 if ``pure``). A regression's is in units of the
+        noised standard deviation of the target.
+    count_share : float
+        What a record adds to the count of its leaf, in units of the clip.
+    marginal_share : float
+        Part of the budget for the marginal histograms.
+    bins : int
+        Cells of the public grid a feature (2 to 255).
+    cuts : int
+        Thresholds a feature, at equal shares of the noised histogram; fewer than ``bins``.
+    step : float
+        Length of a round's step, in Newton steps.
+    shrinkage : float
+        Noise deviations that a leaf's curvature must outweigh.
+    exploration : float
+        Part of the chance of being asked that all features share equally; the rest follows the noised gains.
+    """
+
+    trees_per_round: int = 4
+    depth: int | Auto = "auto"
+    pure: bool = False
+    clip: float | Auto = "auto"
+    count_share: float = 0.2
+    marginal_share: float = 0.05
+    bins: int = 64
+    cuts: int = 15
+    step: float = 2.0
+    shrinkage: float = 9.0
+    exploration: float = 0.05
+
+    def __post_init__(self) -> None:
+        _check_whole("trees_per_round", self.trees_per_round, 1, 1000)
+        if self.depth != "auto":
+            _check_whole("depth", self.depth, 1, MAX_DEPTH)
+        if not isinstance(self.pure, bool):
+            raise DPForestError(f"pure {self.pure!r} must be true or false")
+        if self.clip != "auto":
+            _check_number("clip", self.clip, 0, 1000)
+        _check_number("count_share", self.count_share, 0, 10)
+        _check_number("marginal_share", self.marginal_share, 0, 1)
+        _check_whole("bins", self.bins, 2, 255)
+        _check_whole("cuts", self.cuts, 1, self.bins - 1)
+        _check_number("step", self.step, 0, 100)
+        _check_number("shrinkage", self.shrinkage, 0, 1e6)
+        _check_number("exploration", self.exploration, 0, 1)
+
+
+@dataclass(frozen=True)
+class BoostPlan:
+    """What every party does and pays; follows from public facts alone.
+
+    Parameters
+    ----------
+    settings : BoostSettings
+    rounds : int
+    marginal_unit, unit, count_unit : int
+        A record adds ``marginal_unit`` to a cell of each histogram. To a leaf it adds integers of norm at most
+        ``unit`` (a gradient at the clip), and ``count_unit`` to the count.
+    marginals, sums : DiscreteGaussianSums or DiscreteLaplaceCounts
+        Mechanism of the histograms, and of the leaf sums of one tree.
+    marginal_entry, round_entry : Entry
+        Ledger lines of the histograms, and of one round.
+    """
+
+    settings: BoostSettings
+    rounds: int
+    marginal_unit: int
+    unit: int
+    count_unit: int
+    marginals: DiscreteGaussianSums | DiscreteLaplaceCounts
+    sums: DiscreteGaussianSums | DiscreteLaplaceCounts
+    marginal_entry: Entry
+    round_entry: Entry
+
+    @property
+    def trees(self) -> int:
+        """Trees of all rounds."""
+        return self.rounds * self.settings.trees_per_round
+
+    @property
+    def norm(self) -> int:
+        """Order of the norm that gradients are clipped in."""
+        return 1 if self.settings.pure else 2
+
+    def planned(self) -> list[Entry]:
+        """All releases of one party."""
+        trees = Entry(**{**self.round_entry.__dict__, "times": self.trees})
+        return [self.marginal_entry, trees]
+
+    def clip(self, schema: Schema) -> float:
+        """Norm above which gradients are shortened, for a regression in units of the target's deviation."""
+        if self.settings.clip != "auto":
+            return float(self.settings.clip)
+        if not schema.is_classification:
+            return 1.0
+        return 0.7 if self.settings.pure else 0.5
+
+    def depth(self, signal: float) -> int:
+        """Depth of all trees for a `signal_of` of the noised number of records."""
+        if self.settings.depth != "auto":
+            return self.settings.depth
+        return min(12, max(1, round(0.7 * math.log2(max(signal, 1.0)) - 2.8)))
+
+
+def make_plan(settings: BoostSettings, budget: Budget, rounds: int, schema: Schema, shares: int = 1) -> BoostPlan:
+    """Solve the noise from the budget.
+
+    Parameters
+    ----------
+    shares : int
+        How many parties share the noise of a sum that is only seen as a whole; 1: every party adds all of it.
+
+    Raises
+    ------
+    DPForestError
+        The budget has no delta for Gaussian noise, or has one for pure noise.
+    """
+    trees = rounds * settings.trees_per_round
+    first, later = settings.marginal_share, (1 - settings.marginal_share) / trees
+    widths = schema.n_features + 1
+    name = "leaf sums of clipped gradients and counts of one tree"
+    if settings.pure:
+        if budget.delta != 0:
+            raise DPForestError(f"pure boosting needs no delta, but delta is {budget.delta:g}: set privacy.delta=0")
+        if shares > 1:
+            raise DPForestError("pure noise cannot be shared among parties: set pure=false, or noise=local")
+        unit, count_unit = _LEAST_UNIT, _units(settings.count_share, _LEAST_UNIT)
+        histograms = DiscreteLaplaceCounts(budget.epsilon * first, widths)
+        sums = DiscreteLaplaceCounts(budget.epsilon * later, unit + count_unit)
+        return BoostPlan(
+            settings, rounds, 1, unit, count_unit, histograms, sums,
+            histograms.entry("marginal histograms"),
+            sums.entry(name, times=settings.trees_per_round),
+        )  # fmt: skip
+    if budget.delta == 0 and not math.isinf(budget.epsilon):
+        raise DPForestError(
+            "boosting with Gaussian noise needs a delta well below 1 / records: set privacy.delta=1e-6, or pure=true"
+        )
+    # The last digits of the solved mu are not to decide whether the budget is kept.
+    mu = gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9) if budget.delta else math.inf
+    marginal_unit, marginals = 1, DiscreteGaussianSums.for_mu(mu * math.sqrt(first), widths)
+    while 0 < ...:
+        ...

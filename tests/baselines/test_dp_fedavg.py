@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from network_loop import PRIVATE, Federation, rows, run, start
+from scipy import stats
+
+pytest.importorskip("tensorflow")
+
+from dpforest.errors import BudgetExceeded, DPForestError
+from dpforest.ledger import Budget, total_epsilon
+from strategies.method import Arrays, ClientUpdate
+
+SEEDED = {"server_noise": "seeded", "dropout": 0.0, "learning_rate": 0.02}
+
+
+def begin(**options: Any) -> Federation:
+    return start("dp_fedavg", **(SEEDED | options))
+
+
+def flat(federation: Federation, arrays: Arrays) -> np.ndarray:
+    return federation.server.architecture.flatten(arrays)  # type: ignore[attr-defined]
+
+
+def noise_of(federation: Federation, updates: list[ClientUpdate], round_: int = 1) -> np.ndarray:
+    before = federation.server.flat.copy()  # type: ignore[attr-defined]
+    federation.server.aggregate(round_, updates)
+    return federation.server.flat - before  # type: ignore[attr-defined]
+
+
+def test_every_client_is_charged_what_was_planned_and_it_fits_the_budget() -> None:
+    federation = run("dp_fedavg", clients=6, clients_per_round=3, rounds=4, **SEEDED)
+    planned = federation.server.planned()
+    assert 0.999 * 4 < total_epsilon(planned, 1e-5) <= 4
+    trained = {client for asked in federation.asked for client in asked}
+    for client in trained:
+        assert list(federation.ledgers[client].entries) == planned
+        assert federation.ledgers[client].guarantee().holds
+    assert "one client's whole data" in federation.ledgers[min(trained)].guarantee().unit
+    assert federation.server.report()["server_ledger"]["entries"] == [entry.to_dict() for entry in planned]
+
+
+def test_learns_when_the_noise_is_small() -> None:
+    options = SEEDED | {"clip": 5.0}
+    assert run("dp_fedavg", budget=Budget(math.inf), rounds=4, **options).accuracy() > 0.9
+
+
+def test_the_mean_of_clipped_updates_is_divided_by_the_expected_number() -> None:
+    # No noise (infinite epsilon), 4 clients expected, two answer: one update of length 3 is clipped to 1, one of 0.5 stays.
+    federation = begin(budget=Budget(math.inf), clients=4)
+    size = federation.server.architecture.size  # type: ignore[attr-defined]
+    unit = np.ones(size) / math.sqrt(size)
+    updates = []
+    for client, length in enumerate((3.0, 0.5)):
+        moved = federation.server.architecture.unflatten(flat(federation, federation.model) + length * unit)  # type: ignore[attr-defined]
+        updates.append(ClientUpdate(moved, {}, client))
+    step = noise_of(federation, updates)
+    assert step == pytest.approx((1 + 0.5) / 4 * unit, abs=1e-6)
+
+
+@pytest.mark.parametrize("updates", ["nobody", "zero"])
+def test_an_empty_round_and_zero_updates_still_release_the_full_noise(updates: str) -> None:
+    federation = begin(hidden=[64, 64], clients=8, clients_per_round=4, clip=0.7)
+    replies = [ClientUpdate(federation.model, {}, 0)] if updates == "zero" else []
+    drawn = noise_of(federation, replies)
+    scale = federation.server.report()["noise_multiplier"] * 0.7 / 4
+    low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], drawn.size)
+    assert low < np.sum((drawn / scale) ** 2) < high
+    assert not low < np.sum((drawn / 2 / scale) ** 2) < high
+
+
+def test_noise_differs_between_rounds_and_repeats_with_the_seed() -> None:
+    first, second = noise_of(begin(), []), noise_of(begin(), [])
+    assert np.array_equal(first, second)
+    federation = begin()
+    assert not np.array_equal(noise_of(federation, [], 1), noise_of(federation, [], 2))
+
+
+def test_secure_noise_does_not_follow_the_seed() -> None:
+    drawn = [noise_of(begin(server_noise="secure", hidden=[]), []) for _ in range(2)]
+    assert not np.array_equal(*drawn)
+
+
+def test_a_round_beyond_the_budget_is_refused() -> None:
+    federation = begin(rounds=2)
+    for round_ in (1, 2):
+        federation.exchange(round_, {0: rows(0)})
+    with pytest.raises(BudgetExceeded, match="round 3.*2 rounds"):
+        federation.server.aggregate(3, [])
+
+
+@pytest.mark.parametrize("arrays", ["integers", "nan"])
+def test_integer_and_infinite_updates_are_refused(arrays: str) -> None:
+    federation = begin()
+    bad = np.zeros(3, dtype=np.int64) if arrays == "integers" else np.full(3, np.nan)
+    with pytest.raises(DPForestError, match="output/bias"):
+        federation.server.check(ClientUpdate({**federation.model, "output/bias": bad}, {}, 0))
+
+
+def test_poisson_rounds_draw_each_client_independently() -> None:
+    federation = begin(clients=10, clients_per_round=3, rounds=2000)
+    drawn = [federation.server.participants(round_, list(range(10))) for round_ in range(1, 2001)]
+    sizes = np.array([len(clients) for clients in drawn])
+    # Binomial(10, 0.3): mean 3, variance 2.1; five standard errors.
+    assert sizes.mean() == pytest.approx(3, abs=5 * math.sqrt(2.1 / 2000))
+    assert sizes.var() == pytest.approx(2.1, rel=0.2)
+    assert (sizes == 0).any()
+
+
+def test_samples_of_fixed_size_are_drawn_among_all_places() -> None:
+    federation = begin(clients=10, clients_per_round=3, sampling="fixed")
+    assert all(len(federation.server.participants(r, list(range(10)))) == 3 for r in range(1, 50))
+    # Half of the clients are missing: those that are there are drawn no more often than before.
+    drawn = [len(federation.server.participants(r, [0, 2, 4, 6, 8])) for r in range(1, 400)]
+    assert np.mean(drawn) == pytest.approx(1.5, abs=0.25)
+
+
+def test_too_many_clients_for_the_calibrated_noise_are_refused() -> None:
+    with pytest.raises(DPForestError, match="5 clients train, but the noise was calibrated for 4"):
+        begin(clients=4).server.participants(1, [0, 1, 2, 3, 4])
+
+
+def test_fixed_samples_take_the_cheaper_of_two_valid_bounds() -> None:
+    few = begin(clients=30, clients_per_round=5, sampling="fixed", rounds=10, budget=Budget(1.0, 1e-5)).server
+    many = begin(clients=30, clients_per_round=25, sampling="fixed", rounds=10, budget=Budget(1.0, 1e-5)).server
+    (amplified,), (plain,) = few.planned(), many.planned()
+    assert (amplified.fixed_size, amplified.sampling) == (True, pytest.approx(5 / 30))
+    # Replacing a client moves the sum by two clips.
+    assert amplified.mu == pytest.approx(2 / few.report()["noise_multiplier"])
+    assert (plain.fixed_size, plain.sampling) == (False, 1.0)
+    assert plain.mu == pytest.approx(1 / many.report()["noise_multiplier"])
+    assert all(total_epsilon(side.planned(), 1e-5) <= 1 for side in (few, many))
+
+
+def test_the_adaptive_clip_moves_towards_the_quantile() -> None:
+    options = {"adaptive_clip": True, "clip": 1.0, "rounds": 5, "budget": Budget(math.inf), "clients": 4}
+    federation = begin(**options)
+    # Nobody answers or all send zero: everybody present is within the clip, so that it shrinks by exp(-0.2 (1 - 0.5)).
+    federation.server.aggregate(1, [ClientUpdate(federation.server.initial_arrays(), {}, c) for c in range(4)])
+    assert federation.server.report()["clip"] == pytest.approx(math.exp(-0.1))
+    assert federation.server.round_facts() == {"clip": 1.0}
+    far = {name: array + np.float32(5) for name, array in federation.server.initial_arrays().items()}
+    federation.server.aggregate(2, [ClientUpdate(far, {}, c) for c in range(4)])
+    assert federation.server.report()["clip"] == pytest.approx(1.0)
+
+
+def test_the_count_behind_the_clip_is_paid_for_by_more_noise_on_the_updates() -> None:
+    drawn = [noise_of(begin(adaptive_clip=adaptive, hidden=[64]), []).std() for adaptive in (False, True)]
+    # The count has a twentieth of the squared mu.
+    assert drawn[1] / drawn[0] == pytest.approx(1 / math.sqrt(0.95), rel=1e-6)
+
+
+def test_delta_is_needed_and_batch_norm_is_not_possible() -> None:
+    with pytest.raises(DPForestError, match="privacy.delta is 0"):
+        begin(budget=Budget(1.0))
+    with pytest.raises(DPForestError, match=r"use batch_norm=\[\]"):
+        begin(batch_norm=[1])
+
+
+def test_a_client_that_diverges_counts_as_a_zero_update() -> None:
+    federation = begin(budget=PRIVATE, optimizer="sgd", learning_rate=1e30, rounds=1)
+    federation.exchange(1, {client: rows(client) for client in range(4)})
+    assert len(federation.failures) == 4
+    assert all(np.isfinite(array).all() for array in federation.model.values())

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from network_loop import REGRESSION, SCHEMA, Federation, rows, run, start
+from scipy import stats
+
+pytest.importorskip("tensorflow")
+
+from baselines.dp_sgd.optimizers import Adam, Sgd
+from dpforest.errors import BudgetExceeded, DPForestError
+from dpforest.ledger import Budget, total_epsilon
+
+OPTIONS: dict[str, Any] = {"batch": 24, "steps": 5, "learning_rate": 0.5}
+
+
+def begin(**options: Any) -> Federation:
+    return start("dp_sgd", **(OPTIONS | options))
+
+
+def test_learns_at_a_moderate_epsilon() -> None:
+    federation = run("dp_sgd", rounds=4, budget=Budget(8.0, 1e-5), **OPTIONS)
+    assert federation.accuracy() > 0.85
+
+
+def test_each_client_spends_the_budget_once_and_no_more() -> None:
+    federation = run("dp_sgd", rounds=3, **OPTIONS)
+    planned = federation.server.planned()
+    (entry,) = planned
+    assert (entry.times, entry.sampling) == (15, 24 / 120)
+    assert 0.999 * 4 < total_epsilon(planned, 1e-5) <= 4
+    for ledger in federation.ledgers.values():
+        assert list(ledger.entries) == planned
+        assert ledger.guarantee().holds
+
+
+def test_private_standardisation_shares_the_budget() -> None:
+    federation = run("dp_sgd", rounds=2, standardize="private", **OPTIONS)
+    assert len(federation.ledgers[0].entries) == 2
+    assert 0.999 * 4 < federation.ledgers[0].guarantee().epsilon <= 4
+    assert not federation.failures
+
+
+def test_the_sampling_probability_does_not_follow_the_true_rows() -> None:
+    sizes = {0: rows(0, 30), 1: rows(1, 400)}
+    federation = run("dp_sgd", sizes, clients=2, rounds=1, **OPTIONS)
+    assert {ledger.entries[0].sampling for ledger in federation.ledgers.values()} == {24 / 120}
+
+
+def test_a_batch_larger_than_the_public_rows_takes_every_row() -> None:
+    (entry,) = begin(batch=500).server.planned()
+    assert entry.sampling == 1.0
+
+
+def test_a_schema_without_public_rows_is_refused() -> None:
+    with pytest.raises(DPForestError, match="public number of rows"):
+        begin(schema=SCHEMA.with_rows(None))
+
+
+def test_a_server_that_asks_for_too_little_noise_is_refused_by_the_ledger() -> None:
+    federation = begin()
+    config = {**federation.server.config(1, 0), "noise-multiplier": 0.5}
+    view = federation.view(0, 1, config)
+    with pytest.raises(BudgetExceeded):
+        federation.method.client().train(view, *rows(0), federation.model)
+    assert not view.ledger.entries
+
+
+def test_a_later_message_cannot_lower_the_noise() -> None:
+    # Both messages name the same round, so that the draws repeat and only the announced multiplier differs.
+    def second(multiplier: float) -> np.ndarray:
+        federation = begin(rounds=3)
+        for round_, announced in ((1, None), (2, multiplier)):
+            config = dict(federation.server.config(round_, 0))
+            config["noise-multiplier"] = announced or config["noise-multiplier"]
+            update = federation.method.client().train(federation.view(0, round_, config), *rows(0), federation.model)
+        return federation.server.architecture.flatten(update.arrays)  # type: ignore[attr-defined]
+
+    honest = begin(rounds=3).server.report()["noise_multiplier"]
+    assert np.array_equal(second(honest), second(1e-3))
+
+
+def test_a_round_too_many_is_refused() -> None:
+    federation = begin(rounds=1, clients=1)
+    federation.exchange(1, {0: rows(0)})
+    federation.exchange(2, {0: rows(0)})
+    assert "the budget is spent in 1 rounds of 5 steps" in federation.failures[0]
+
+
+def test_clients_take_turns_as_often_as_was_paid_for() -> None:
+    federation = begin(clients=7, clients_per_round=3, rounds=12)
+    clients = [0, 1, 2, 3, 5, 8, 9]
+    drawn = [federation.server.participants(round_, clients) for round_ in range(1, 13)]
+    assert all(len(set(asked)) == 3 for asked in drawn)
+    times = [sum(client in asked for asked in drawn) for client in clients]
+    assert max(times) * 5 <= federation.server.planned()[0].times
+    assert max(times) - min(times) <= 1
+    # With clients missing nobody takes another's turn.
+    fewer = [federation.server.participants(round_, clients[:4]) for round_ in range(1, 13)]
+    assert max(sum(client in asked for asked in fewer) for client in clients) <= max(times)
+
+
+def test_rows_that_no_batch_holds_still_give_full_noise() -> None:
+    # One row and q = 0.2: most batches are empty. With sgd the weights move by lr * noise / 24 a step.
+    federation = begin(clients=1, rounds=1, hidden=[64, 64], learning_rate=1.0, batch=24)
+    update = federation.method.client().train(
+        federation.view(0, 1, federation.server.config(1, 0)), *rows(0, 1), federation.model
+    )
+    flatten = federation.server.architecture.flatten  # type: ignore[attr-defined]
+    moved = flatten(update.arrays).astype(float) - flatten(federation.model)
+    scale = federation.server.report()["noise_multiplier"] * math.sqrt(5) / 24
+    low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], moved.size)
+    # The row's own gradient, at most 5 / 24 long, is lost in the noise.
+    assert low < np.sum((moved / scale) ** 2) < high
+    assert not low < np.sum((moved / 2 / scale) ** 2) < high
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    first, again = (run("dp_sgd", rounds=1, clients=2, dropout=0.2, **OPTIONS) for _ in range(2))
+    assert all(np.array_equal(first.model[name], again.model[name]) for name in first.model)
+
+
+def test_weights_that_overflow_are_not_sent() -> None:
+    federation = begin(clients=1, rounds=1, learning_rate=1e40)
+    federation.exchange(1, {0: rows(0)})
+    assert "lower learning_rate" in federation.failures[0]
+
+
+def test_a_regression_target_is_learnt() -> None:
+    federation = run("dp_sgd", schema=REGRESSION, rounds=6, budget=Budget(20.0, 1e-5), **(OPTIONS | {"clip": 0.5}))
+    X, y = rows(999, 500, REGRESSION)
+    assert np.mean((federation.predict(0, X) - y) ** 2) < 0.5 * y.var()
+
+
+def test_an_infinite_budget_means_no_noise_and_no_guarantee() -> None:
+    federation = run("dp_sgd", budget=Budget(math.inf), rounds=4, **OPTIONS)
+    assert federation.accuracy() > 0.9
+    assert not federation.ledgers[0].guarantee().holds
+
+
+def test_optimizers_step_as_written_down() -> None:
+    gradient = np.array([1.0, -2.0], dtype=np.float32)
+    sgd = Sgd(0.1, 0.9, 2)
+    assert sgd.step(gradient) == pytest.approx([0.1, -0.2])
+    assert sgd.step(gradient) == pytest.approx([0.19, -0.38])
+    # The first step of Adam is the learning rate in the direction of the sign.
+    assert Adam(0.01, 2).step(gradient) == pytest.approx([0.01, -0.01], rel=1e-4)

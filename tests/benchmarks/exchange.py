@@ -1,0 +1,48 @@
+"""``python -m tests.benchmarks.exchange [NODES]``: one exchange of one_shot against a client that does nothing.
+
+Both run in the same warm simulation, in turn. The ratio is what the method costs on top of the engine.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+
+from fl_app.client_app import app
+from fl_app.config import compose_config, to_experiment
+from fl_app.grids import roster, wait_for_nodes
+from fl_app.run import run_experiment
+from fl_app.session import SimulationSession, quiet_flower
+from strategies.messages import CONFIG
+
+_REPEATS = 3
+
+
+def main() -> None:
+    """Print seconds of both and their ratio."""
+    nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    quiet_flower()
+    overrides = ["partition=iid", f"partition.clients={nodes}", "dataset.features=raw", "privacy.epsilon=1"]
+    experiment = to_experiment(compose_config(overrides))
+    with SimulationSession(app, nodes) as grid:
+        known = roster(grid, wait_for_nodes(grid, nodes, 300), 300)
+        engine, method = [], []
+        for _ in range(_REPEATS):
+            start = time.perf_counter()
+            # The client answers this question from its configuration alone: nothing but the engine's own work.
+            content = RecordDict({CONFIG: ConfigRecord({"ask": "introduce"})})
+            messages = [Message(content, node, MessageType.QUERY) for node in known.values()]
+            assert len(list(grid.send_and_receive(messages, timeout=600))) == nodes
+            engine.append(time.perf_counter() - start)
+            method.append(run_experiment(experiment, grid, known).rounds[0]["train_seconds"])
+    print(f"{'nodes':>8} {'engine s':>10} {'one_shot s':>10} {'ratio':>7}")
+    for a, b in zip(engine, method, strict=True):
+        print(f"{nodes:>8} {a:>10.3f} {b:>10.3f} {b / a:>7.2f}")
+    print(f"median ratio {statistics.median(b / a for a, b in zip(engine, method, strict=True)):.2f}")
+
+
+if __name__ == "__main__":
+    main()

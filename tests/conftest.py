@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "e2e: whole runs through a simulation engine, about a minute each")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Parsed rows are kept for this test session only, unless a folder is given."""
+    if "DPFOREST_CACHE" in os.environ:
+        yield
+        return
+    os.environ["DPFOREST_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    del os.environ["DPFOREST_CACHE"]

@@ -1,0 +1,86 @@
+"""Overrides: the same through every door, and refused with the nearest name that exists."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fl_app.config import check_overrides, compose_config, conf_folder, split_overrides, to_experiment
+from fl_app.experiment import ConfigurationError, Experiment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("strategy=one_shto", "no strategy 'one_shto'; did you mean 'one_shot'?"),
+        ("strategy=one_shot,one_shto", "no strategy 'one_shto'; did you mean 'one_shot'?"),
+        ("dataset=wach", "no dataset 'wach'; did you mean 'watch'?"),
+        ("partition=idd", "no partition 'idd'; did you mean 'iid'?"),
+        ("strateg=one_shot", "no option 'strateg'; did you mean 'strategy'?"),
+        ("privacy.epsilonn=1", "no option 'privacy.epsilonn'; did you mean 'privacy.epsilon'?"),
+        ("strategy.dept=5", "no option 'strategy.dept'; did you mean 'strategy.depth'?"),
+        ("sead=3", "no option 'sead'; did you mean 'seed'?"),
+        ("seed", "malformed override"),
+        ("privacy.epsilon=[1", "malformed override"),
+    ],
+)
+def test_unknown_overrides_name_the_nearest(override: str, message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        check_overrides(["seed=1", override])
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_options_of_another_strategy_are_refused_for_this_one() -> None:
+    check_overrides(["strategy=centralized", "strategy.min_leaf=3"])
+    with pytest.raises(ConfigurationError, match=r"no option 'strategy\.min_leaf'"):
+        check_overrides(["strategy=one_shot", "strategy.min_leaf=3"])
+
+
+def test_overrides_of_flwr_run_come_as_one_string() -> None:
+    text = "strategy=one_shot '+strategy.candidate_bounds.a=[0, 1]' privacy.epsilon=0.5 memorization=[1,2] seed=3"
+    overrides = split_overrides(text)
+    assert overrides[1] == "+strategy.candidate_bounds.a=[0, 1]" and len(overrides) == 5
+    experiment = to_experiment(compose_config(overrides))
+    assert (experiment.privacy.epsilon, experiment.seed, experiment.memorization) == (0.5, 3, (1, 2))
+    assert dict(experiment.settings.candidate_bounds) == {"a": [0, 1]}
+    assert split_overrides("") == []
+    with pytest.raises(ConfigurationError, match="No closing quotation"):
+        split_overrides("seed='3")
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", ".nan", "none"])
+def test_a_bad_epsilon_is_refused(epsilon: str) -> None:
+    with pytest.raises(ValueError, match=r"epsilon .* must be"):
+        to_experiment(compose_config([f"privacy.epsilon={epsilon}"]))
+
+
+def test_infinity_is_no_privacy() -> None:
+    for override in ("privacy.epsilon=inf", "privacy=none"):
+        assert to_experiment(compose_config([override])).privacy.epsilon == float("inf")
+
+
+def test_values_of_a_wrong_type_are_refused() -> None:
+    for override, name in [("seed=x", "seed"), ("strategy.depth=deep", "depth"), ("partition.clients=many", "clients")]:
+        with pytest.raises(ValueError, match=name):
+            to_experiment(compose_config([override]))
+
+
+def test_defaults_and_shipped_settings_are_valid() -> None:
+    experiment = to_experiment(compose_config([]))
+    assert (experiment.method.name, experiment.source.name, experiment.privacy.epsilon) == ("one_shot", "watch", 1.0)
+    assert Experiment.from_json(experiment.to_json()) == experiment
+    shipped = sorted(file.stem for file in (conf_folder() / "strategy").glob("one_shot*.yaml"))
+    for name in shipped:
+        assert to_experiment(compose_config([f"strategy={name}"])).method.name == "one_shot"
+
+
+def test_bad_overrides_at_the_command_line() -> None:
+    command = [sys.executable, "-m", "fl_app", "strategy=one_shto"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "error: no strategy 'one_shto'; did you mean 'one_shot'?" in done.stderr

@@ -1,0 +1,377 @@
+"""Clients that fail, fall silent or send rubbish: each costs its own contribution, by name, and the run goes on."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from hand_made import (
+    CLIENTS,
+    TREES,
+    Act,
+    Interfering,
+    MeddlingGrid,
+    make,
+    raw_array,
+    run,
+    with_arrays,
+    with_config,
+    with_content,
+    write_table,
+)
+
+from dpforest.errors import DPForestError
+from fl_app.experiment import Experiment
+from fl_app.grids import InProcessGrid, roster
+from fl_app.run import run_experiment
+from strategies.messages import ARRAYS, CONFIG, METRICS
+from strategies.method import TooFewClients
+
+BAD = 2
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return write_table(tmp_path_factory.mktemp("table"))
+
+
+@pytest.fixture(scope="module")
+def honest(dataset: dict[str, Any]) -> dict[str, float]:
+    """Metrics of the run that client 2 takes no part in."""
+    return run(make(dataset), app=Interfering({BAD: _silent})).metrics
+
+
+def _raise(message: Message, honest: Callable[[], Message]) -> Message:
+    raise RuntimeError("out of order")
+
+
+def _silent(message: Message, honest: Callable[[], Message]) -> Message:
+    raise TimeoutError
+
+
+def npy(array: np.ndarray, allow_pickle: bool = False) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=allow_pickle)
+    return file.getvalue()
+
+
+def npz() -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, bomb=np.zeros(1_000_000))
+    return file.getvalue()
+
+
+def header_only(shape: tuple[int, ...]) -> bytes:
+    """An npy header that promises an array, and nothing behind it."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<i4", "fortran_order": False, "shape": shape})
+    return file.getvalue()
+
+
+def tree(**changes: np.ndarray) -> Act:
+    """A tree of depth 1 in place of the client's own, sound except for the changes."""
+    sound = {
+        "offsets": np.array([0, 3]),
+        "feature": np.array([0, -1, -1], np.int8),
+        "threshold": np.array([0.5], np.float32),
+        "left": np.array([1], np.int32),
+        "value": np.array([[5, 1, 0], [0, 4, 5]], np.int16),
+        "weight": np.empty(0, np.float32),
+        "base": np.zeros(3),
+    }
+    return with_arrays(**(sound | changes))
+
+
+def ledger(**changes: Any) -> Act:
+    """The client's own ledger with top-level values changed."""
+
+    def act(message: Message, honest: Callable[[], Message]) -> Message:
+        reply = honest()
+        plain = json.loads(str(reply.content[CONFIG]["ledger"])) | changes
+        reply.content[CONFIG] = ConfigRecord(dict(reply.content[CONFIG]) | {"ledger": json.dumps(plain)})
+        return reply
+
+    return act
+
+
+def entry(**changes: Any) -> Act:
+    """A ledger of one entry."""
+    plain = {
+        "what": "x", "mechanism": "m", "epsilon": 1.0, "mu": 0.0, "times": 1, "rows": "all", "sampling": 1.0,
+        "fixed_size": False, "protected": True, "note": "",
+    }  # fmt: skip
+    return ledger(entries=[plain | changes])
+
+
+def metrics(**values: Any) -> Act:
+    def act(message: Message, honest: Callable[[], Message]) -> Message:
+        reply = honest()
+        reply.content[METRICS] = MetricRecord(values)
+        return reply
+
+    return act
+
+
+def bytes_that_run(tmp: str) -> bytes:
+    class Run:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (Path(tmp).touch, ())
+
+    return pickle.dumps(Run())
+
+
+HOSTILE: dict[str, tuple[Act, str]] = {
+    "raises": (_raise, "out of order"),
+    "silent": (_silent, "no answer in time"),
+    "says no": (with_content(RecordDict({CONFIG: ConfigRecord({"client": BAD, "error": "my reasons"})})), "my reasons"),
+    "empty": (with_content(RecordDict()), "no settings"),
+    "settings under another kind": (with_content(RecordDict({CONFIG: MetricRecord({"x": 1})})), "no settings"),
+    "arrays under another kind": (
+        lambda message, honest: _put(honest(), ARRAYS, ConfigRecord({"offsets": [0, 1]})),
+        "'offsets' is missing",
+    ),
+    "no arrays": (lambda message, honest: _put(honest(), ARRAYS, ArrayRecord()), "'offsets' is missing"),
+    "array missing": (with_arrays(threshold=None), "'threshold' is missing"),
+    "text array": (with_arrays(threshold=np.array(["a", "b"])), "expected plain numbers"),
+    "complex array": (with_arrays(threshold=np.array([1j])), "expected plain numbers"),
+    "pickled array": (
+        with_arrays(threshold=raw_array(npy(np.array([{}, None]), allow_pickle=True), "object", (2,))),
+        "'threshold' cannot be read",
+    ),
+    "bare pickle": (with_arrays(threshold=raw_array(bytes_that_run("/tmp/never"))), "'threshold' cannot be read"),
+    "zip of arrays": (with_arrays(threshold=raw_array(npz())), "'threshold' is no single array"),
+    "noise": (with_arrays(threshold=raw_array(b"\x00\xff" * 40)), "'threshold' cannot be read"),
+    "no bytes": (with_arrays(threshold=raw_array(b"")), "'threshold' cannot be read"),
+    "cut off": (with_arrays(left=raw_array(npy(np.arange(7))[:-3])), "'left' cannot be read"),
+    "promised terabytes": (with_arrays(left=raw_array(header_only((2**42,)), "int32")), "'left' cannot be read"),
+    "promised 10 million nodes": (
+        with_arrays(feature=raw_array(header_only((10_000_000,)), "int32", (10_000_000,))),
+        "'feature' cannot be read",
+    ),
+    "9 dimensions": (with_arrays(left=np.zeros((1,) * 9, np.int32)), "9 dimensions"),
+    "wrong shape": (with_arrays(value=np.zeros((2, 5), np.int8)), "do not fit"),
+    "matrix of thresholds": (with_arrays(threshold=np.zeros((7, 2), np.float32)), "'threshold' has 2 dimensions"),
+    "float counts": (tree(value=np.full((2, 3), 0.5, np.float32)), "'value' has 2 dimensions of float32"),
+    "own children": (tree(left=np.array([0], np.int32)), "no cycles"),
+    "children of nobody": (tree(left=np.array([2], np.int32)), "children must come after their parent"),
+    "children far away": (tree(left=np.array([2**31 - 1], np.int32)), "children must come after their parent"),
+    "negative children": (tree(left=np.array([-5], np.int32)), "children"),
+    "NaN threshold": (tree(threshold=np.array([np.nan], np.float32)), "threshold holds NaN"),
+    "infinite threshold": (tree(threshold=np.array([-np.inf], np.float32)), "threshold holds NaN"),
+    "feature that does not exist": (tree(feature=np.array([9, -1, -1], np.int8)), "feature 9 does not exist"),
+    "feature beyond 64 bits": (tree(feature=np.array([2**64 - 1, 0, 0], np.uint64)), "do not fit"),
+    "no tree": (tree(offsets=np.array([0])), "in 0 trees"),
+    "many trees": (tree(offsets=np.arange(5000)), "in 4999 trees"),
+    "falling offsets": (tree(offsets=np.array([3, 0])), "offsets must rise"),
+    "NaN base": (tree(base=np.array([0, 0, np.nan])), "base holds NaN"),
+    "too deep": (
+        tree(
+            offsets=np.array([0, 9]),
+            feature=np.array([0, 0, -1, 0, -1, 0, -1, -1, -1], np.int8),
+            threshold=np.zeros(4, np.float32),
+            left=np.array([1, 3, 5, 7], np.int32),
+            value=np.ones((5, 3), np.int8),
+        ),
+        "depth 4; at most 3",
+    ),
+    "no ledger": (with_config(ledger=None), "no readable ledger"),
+    "ledger is no JSON": (with_config(ledger="epsilon: 1"), "no readable ledger"),
+    "ledger is bytes": (with_config(ledger=b"{}"), "no readable ledger"),
+    "ledger is a list of numbers": (with_config(ledger=[1, 2]), "no readable ledger"),
+    "ledger is a number": (with_config(ledger="5"), "no readable ledger"),
+    "deeply nested ledger": (with_config(ledger="[" * 200_000), "no readable ledger"),
+    "ledger of another budget": (ledger(budget={"epsilon": 0.01, "delta": 0}), "another budget"),
+    "ledger of another unit": (ledger(unit="one byte"), "another budget, unit"),
+    "ledger without entries": (ledger(entries=None), "no readable ledger"),
+    "negative epsilon": (entry(epsilon=-1.0), "no readable ledger"),
+    "epsilon beyond floats": (entry(epsilon=10**400), "no readable ledger"),
+    "infinitely often": (entry(times=float("inf")), "no readable ledger"),
+    "metrics in place of numbers": (with_config(client=[1.5], ledger=True), "no readable ledger"),
+}
+
+
+def _put(reply: Message, name: str, record: Any) -> Message:
+    del reply.content[name]
+    reply.content[name] = record
+    return reply
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_bad_update_costs_its_client_only(dataset: dict[str, Any], honest: dict[str, float], name: str) -> None:
+    act, reason = HOSTILE[name]
+    done = run(make(dataset), app=Interfering({BAD: act}))
+    (failure,) = done.failures
+    assert (failure.round, failure.client) == (1, BAD) and reason in failure.reason
+    assert done.metrics["confusion"] == honest["confusion"] and done.metrics["failures"] == 1
+    assert [row["failures"] for row in done.clients] == [0, 0, 1, 0]
+    assert done.rounds[0]["answered"] == 3 and done.rounds[0]["asked"] == CLIENTS
+
+
+def test_no_bytes_of_a_client_are_run(dataset: dict[str, Any], tmp_path: Path) -> None:
+    mark = tmp_path / "was here"
+    run(make(dataset), app=Interfering({BAD: with_arrays(threshold=raw_array(bytes_that_run(str(mark))))}))
+    assert not mark.exists()
+
+
+def test_ten_million_real_nodes_are_refused_without_copies_of_them(dataset: dict[str, Any]) -> None:
+    size = 10_000_000
+    forest = tree(feature=np.zeros(size, np.int8), left=np.ones(1, np.int32))
+    tracemalloc.start()
+    try:
+        done = run(make(dataset), app=Interfering({BAD: forest}))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "10000000 nodes in 1 trees; allowed: 15 nodes" in done.failures[0].reason
+    assert peak < 8 * size  # the message itself a few times over, but no arrays of 8 bytes a node
+
+
+@pytest.mark.parametrize("rows", [float("nan"), float("inf"), -5.0, 1e300])
+def test_a_noised_row_count_is_not_believed(dataset: dict[str, Any], rows: float) -> None:
+    strategy = TREES | {"rows": "noised", "depth": "auto"}
+    done = run(make(dataset, strategy=strategy), app=Interfering({BAD: metrics(rows=rows)}))
+    assert [failure.client for failure in done.failures] == [BAD]
+
+
+def test_a_row_count_that_nobody_asked_for_buys_no_larger_trees(dataset: dict[str, Any]) -> None:
+    strategy = TREES | {"depth": "auto", "trees": "auto"}
+    done = run(make(dataset, strategy=strategy), app=Interfering({BAD: metrics(rows=1e9)}))
+    assert not done.failures
+
+
+def test_an_unprotected_client_spoils_the_guarantee_and_nothing_else(dataset: dict[str, Any]) -> None:
+    done = run(make(dataset), app=Interfering({BAD: entry(what="my rows", protected=False, epsilon=0.0)}))
+    assert not done.failures
+    assert done.privacy["epsilon"] == "inf" and "my rows" in done.privacy["guarantee"]
+
+
+def test_a_ledger_that_does_not_add_up_is_named_at_the_end(dataset: dict[str, Any]) -> None:
+    # Gaussian noise has no pure epsilon, and this run allows no delta.
+    done = run(make(dataset), app=Interfering({BAD: entry(epsilon=0.0, mu=1.0)}))
+    assert [f.client for f in done.failures] == [BAD] and "does not add up" in done.failures[0].reason
+    assert str(BAD) not in done.privacy["clients"] and done.privacy["epsilon"] == pytest.approx(2.0)
+
+
+JUDGEMENTS: dict[str, tuple[Act, str]] = {
+    "raises": (_raise, "out of order"),
+    "silent": (_silent, "no answer to the evaluation"),
+    "empty": (with_content(RecordDict()), "no settings"),
+    "no metrics": (lambda m, honest: _put(honest(), METRICS, ConfigRecord()), "no metrics"),
+    "other metrics": (metrics(accuracy=1.0), "the evaluation reports"),
+    "moments": (metrics(moments=[1.0] * 6, errors=[0.0, 0.0]), "the evaluation reports"),
+    "NaN": (metrics(confusion=[float("nan")] * 9, log_loss=[0.0]), "NaN"),
+    "infinity": (metrics(confusion=[1.0] * 9, log_loss=[float("inf")]), "NaN or infinity"),
+    "too short": (metrics(confusion=[1.0] * 4, log_loss=[0.0]), "the evaluation reports"),
+    "nothing": (metrics(confusion=[], log_loss=[]), "the evaluation reports"),
+    "negative": (metrics(confusion=[-5.0] + [9.0] * 8, log_loss=[0.0]), "fewer than none"),
+    "no rows": (metrics(confusion=[0.0] * 9, log_loss=[0.0]), "no test rows"),
+    "owners no JSON": (with_config(by_owner="{"), "accuracies by owner"),
+    "owners a list": (with_config(by_owner="[1]"), "accuracies by owner"),
+    "owners nested": (with_config(by_owner="[" * 200_000), "accuracies by owner"),
+    "owners unknown": (with_config(by_owner='{"all": {"77": 1.0}}'), "name clients that do not train"),
+    "owners above one": (with_config(by_owner='{"all": {"0": 7.0}}'), "not between 0 and 1"),
+    "owners NaN": (with_config(by_owner='{"all": {"0": NaN}}'), "not between 0 and 1"),
+}
+
+
+@pytest.mark.parametrize("name", JUDGEMENTS)
+def test_a_bad_judgement_costs_its_client_only(dataset: dict[str, Any], name: str) -> None:
+    act, reason = JUDGEMENTS[name]
+    done = run(make(dataset, memorization=[5]), app=Interfering({BAD: act}, "evaluate"))
+    (failure,) = done.failures
+    assert failure.client == BAD and reason in failure.reason
+    assert done.metrics["test_rows"] == 3 * 18 and 0 <= done.metrics["memorization_rate"]["5"] <= 1
+    assert "accuracy" not in done.clients[BAD] and "accuracy" in done.clients[0]
+
+
+def test_accuracies_by_owner_may_be_withheld(dataset: dict[str, Any]) -> None:
+    done = run(make(dataset, memorization=[5]), app=Interfering({BAD: with_config(by_owner=None)}, "evaluate"))
+    assert not done.failures and set(done.metrics["owner_accuracy"]) == {"0", "1", "2", "3"}
+
+
+def test_below_min_clients_the_run_ends_with_the_reasons(dataset: dict[str, Any]) -> None:
+    app = Interfering({0: _raise, 1: _silent, BAD: tree(threshold=np.array([np.nan], np.float32))})
+    with pytest.raises(TooFewClients, match="1 of 4 clients gave a sound answer, 2 are needed") as caught:
+        run(make(dataset), app=app)
+    for reason in ("client 0: ", "out of order", "client 1: no answer in time", "client 2: threshold holds NaN"):
+        assert reason in str(caught.value)
+    assert run(make(dataset, min_clients=0.25), app=app).rounds[0]["answered"] == 1
+
+
+def test_when_nobody_can_judge_the_run_still_ends(dataset: dict[str, Any]) -> None:
+    done = run(make(dataset), app=Interfering(dict.fromkeys(range(CLIENTS), _raise), "evaluate"))
+    assert "accuracy" not in done.metrics and len(done.failures) == CLIENTS
+
+
+def _as_from(reply: Message, node: int) -> Message:
+    reply.metadata.__dict__["_src_node_id"] = node
+    return reply
+
+
+def test_replies_of_unknown_nodes_and_second_replies_are_dropped(
+    dataset: dict[str, Any], honest: dict[str, float], caplog: pytest.LogCaptureFixture
+) -> None:
+    experiment = make(dataset)
+    everyone = run(experiment).metrics["confusion"]
+    twice = run_experiment(experiment, MeddlingGrid(CLIENTS, lambda replies: replies + replies[::-1]))
+    assert twice.metrics["confusion"] == everyone and not twice.failures
+
+    def stranger(replies: list[Message]) -> list[Message]:
+        return [*replies[:BAD], _as_from(replies[BAD], 666), *replies[BAD + 1 :]]
+
+    done = run_experiment(experiment, MeddlingGrid(CLIENTS, stranger))
+    assert done.metrics["confusion"] == honest["confusion"]
+    assert [(f.client, f.reason) for f in done.failures] == [(BAD, "no answer in time")]
+    assert "reply of node 666 is dropped" in caplog.text
+
+
+def test_order_of_replies_does_not_matter(dataset: dict[str, Any]) -> None:
+    experiment = make(dataset)
+    forth, back = (run_experiment(experiment, MeddlingGrid(CLIENTS, lambda r, s=step: r[::s])) for step in (1, -1))
+    np.testing.assert_array_equal(forth.side._forest.value, back.side._forest.value)  # type: ignore[attr-defined]
+
+
+def test_nodes_that_introduce_themselves_badly_are_left_out(dataset: dict[str, Any]) -> None:
+    def introduce(number: Any) -> Act:
+        return with_content(RecordDict({CONFIG: ConfigRecord({"partition-id": number})}))
+
+    for number in (float("inf"), 1.0, [1], "1", b"1", True, -1):
+        grid = InProcessGrid(Interfering({BAD: introduce(number)}, "query"), CLIENTS)  # type: ignore[arg-type]
+        assert roster(grid, list(grid.get_node_ids()), 1) == {0: 1000, 1: 1001, 3: 1003}
+    grid = InProcessGrid(Interfering({BAD: _raise}, "query"), CLIENTS)  # type: ignore[arg-type]
+    with pytest.raises(DPForestError, match="no node plays client 2"):
+        run_experiment(make(dataset, partition={"clients": 4}), grid)
+    grid = InProcessGrid(Interfering({BAD: introduce(0)}, "query"), CLIENTS)  # type: ignore[arg-type]
+    with pytest.raises(DPForestError, match="two nodes have partition-id 0"):
+        roster(grid, list(grid.get_node_ids()), 1)
+    grid = InProcessGrid(Interfering(dict.fromkeys(range(CLIENTS), _silent), "query"), CLIENTS)  # type: ignore[arg-type]
+    with pytest.raises(DPForestError, match="no node introduced itself"):
+        roster(grid, list(grid.get_node_ids()), 1)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "reason"),
+    [
+        ({"y": np.full(72, 9)}, "a target is outside the schema"),
+        ({"y": np.full(72, -1)}, "a target is outside the schema"),
+        ({"y": np.full(72, np.nan)}, "a target is outside the schema"),
+        ({"y": np.array(5)}, "wrong shape"),
+        ({"X": np.zeros(72)}, "wrong shape"),
+        ({"X": np.full((72, 2), np.nan)}, "nan"),
+        ({"X": None}, "wrong shape"),
+    ],
+)
+def test_rows_sent_to_the_centralized_baseline_are_checked(
+    dataset: dict[str, Any], arrays: dict[str, Any], reason: str
+) -> None:
+    experiment: Experiment = make(dataset, strategy={"name": "centralized", "trees": 3})
+    done = run(experiment, app=Interfering({BAD: with_arrays(**arrays)}))
+    assert [failure.client for failure in done.failures] == [BAD] and reason in done.failures[0].reason

@@ -1,0 +1,265 @@
+"""A server that asks for too much: what a node answers, and what it never lets out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
+from hand_made import CLIENTS, SCHEMA, TREES, make, raw_array, write_table
+
+from dpforest.ledger import Ledger
+from fl_app.client_app import app, is_simulated
+from fl_app.experiment import Experiment
+from fl_app.grids import InProcessGrid
+from strategies.messages import ARRAYS, CONFIG, METRICS
+
+SECRET = "0.7071067811"  # a cell of the data
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return write_table(tmp_path_factory.mktemp("table"))
+
+
+@pytest.fixture(autouse=True)
+def _no_grid() -> None:
+    InProcessGrid(app, 1)  # gives this process the identity that Flower's messages need
+
+
+def node(simulated: bool = False, **settings: Any) -> Context:
+    """A node that plays client 0."""
+    config = {"partition-id": 0} | ({"in-process": True} if simulated else {}) | settings
+    return Context(run_id=1, node_id=1000, node_config=config, state=RecordDict(), run_config={})
+
+
+def ask(
+    context: Context,
+    experiment: Experiment | str,
+    kind: str = MessageType.TRAIN,
+    arrays: Mapping[str, Any] | None = None,
+    /,
+    **config: Any,
+) -> RecordDict:
+    """Send one message and return the content of the reply; a setting of None is left out."""
+    text = experiment if isinstance(experiment, str) else experiment.to_json()
+    settings = {"experiment": text, "run": "run 1", "clients": CLIENTS, "round": 1} | config
+    content = RecordDict({CONFIG: ConfigRecord({k: v for k, v in settings.items() if v is not None})})
+    if arrays is not None:
+        plain = {k: v if isinstance(v, Array) else Array(np.ascontiguousarray(v)) for k, v in arrays.items()}
+        content[ARRAYS] = ArrayRecord(plain)
+    return app(Message(content, 1000, kind), context).content
+
+
+def error(reply: RecordDict) -> str:
+    assert set(reply) == {CONFIG}, "a refusal carries no arrays and no metrics"
+    return str(reply[CONFIG]["error"])
+
+
+def epsilon_of(reply: RecordDict) -> float:
+    return Ledger.from_dict(json.loads(str(reply[CONFIG]["ledger"]))).guarantee().epsilon
+
+
+def own(dataset: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+    """The node configuration of an owner who says where the data is."""
+    return {"data-path": str(dataset["path"]), **settings}
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"experiment": None}, "the experiment is no JSON"),
+        ({"experiment": "{"}, "the experiment is no JSON"),
+        ({"experiment": "[1]"}, "the experiment is no mapping"),
+        ({"experiment": "null"}, "the experiment is no mapping"),
+        ({"experiment": "[" * 200_000}, "RecursionError"),
+        ({"experiment": b"\x80\x04N."}, "the experiment is no JSON"),
+        ({"experiment": '{"strategy": 5, "dataset": {}}'}, "strategy 5: expected a group"),
+        ({"experiment": '{"strategy": {"name": "os.system"}, "dataset": {"name": "watch"}}'}, "no strategy 'os.system'"),
+        ({"experiment": '{"strategy": {"name": "one_shot"}, "dataset": {"name": "x"}}'}, "dataset.name 'x' is unknown"),
+        ({"round": 0}, "the message says round=0"),
+        ({"round": 10**12}, "the message says round=1000000000000"),
+        ({"round": -1}, "the message says round=-1"),
+        ({"round": "1"}, "the message says round='1'"),
+        ({"round": None}, "the message says round=None"),
+        ({"round": True}, "the message says round=True"),
+        ({"clients": 0}, "the message says clients=0"),
+        ({"clients": None}, "the message says clients=None"),
+        ({"clients": 10**9}, "the message says clients=1000000000"),
+        ({"clients": 99}, "4 subjects"),
+    ],
+)
+@pytest.mark.parametrize("kind", [MessageType.TRAIN, MessageType.EVALUATE])
+def test_malformed_settings_are_answered_with_the_reason(
+    dataset: dict[str, Any], config: dict[str, Any], reason: str, kind: str
+) -> None:
+    context = node(simulated=True)
+    assert reason in error(ask(context, make(dataset), kind, **config))
+    assert epsilon_of(ask(context, make(dataset))) == pytest.approx(2.0), "the node still works, and has paid nothing"
+
+
+def test_a_message_without_settings_is_answered() -> None:
+    reply = app(Message(RecordDict(), 1000, MessageType.TRAIN), node(simulated=True))
+    assert "no settings" in error(reply.content)
+
+
+@pytest.mark.parametrize("number", [None, -1, "0", 1.0, True])
+def test_a_node_without_a_number_takes_no_part(dataset: dict[str, Any], number: Any) -> None:
+    context = node(simulated=True)
+    context.node_config = {"in-process": True} | ({} if number is None else {"partition-id": number})
+    assert "partition-id" in error(ask(context, make(dataset)))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        None,
+        {},
+        {"output": np.array([0])},
+        {"output": np.array([99]), "owners": np.array([0])},
+        {"output": np.array([np.nan]), "owners": np.array([0])},
+        {"output": raw_array(b"\x80\x04N.")},
+        {"offsets": np.array([0, 3]), "owners": np.array([0]), "output": np.array([0])},
+        {
+            "offsets": np.array([0, 3]), "feature": np.array([0, -1, -1]), "threshold": np.array([0.5]),
+            "left": np.array([0]), "value": np.full((2, 3), 1 / 3), "weight": np.ones(2), "base": np.zeros(3),
+            "owners": np.array([0]), "output": np.array([0]),
+        },
+    ],
+    ids=["none", "empty", "no owners", "output 99", "output NaN", "pickle", "no trees", "cycle"],
+)  # fmt: skip
+def test_a_garbage_model_is_not_judged(dataset: dict[str, Any], arrays: Any) -> None:
+    assert error(ask(node(simulated=True), make(dataset), MessageType.EVALUATE, arrays))
+
+
+def test_a_second_training_message_of_a_run_exceeds_the_budget(dataset: dict[str, Any]) -> None:
+    for context in (node(simulated=True), node(**own(dataset))):
+        assert epsilon_of(ask(context, make(dataset), clients=1)) == pytest.approx(2.0)
+        for round_ in (1, 2):
+            reply = ask(context, make(dataset), clients=1, round=round_)
+            assert error(reply).startswith("BudgetExceeded" if is_simulated(context) else "DPForestError: see its log")
+
+
+def test_settings_cannot_change_within_a_run(dataset: dict[str, Any]) -> None:
+    for context in (node(simulated=True), node(**own(dataset, **{"share-metrics": True}))):
+        first = ask(context, make(dataset, epsilon=1.0), clients=1)
+        assert epsilon_of(first) == pytest.approx(1.0)
+        for other in (make(dataset, epsilon=9.0), make(dataset, evaluation={"seed": 1}), make(dataset, seed=5)):
+            for kind in (MessageType.TRAIN, MessageType.EVALUATE):
+                assert "not the one that this run began with" in error(ask(context, other, kind, clients=1))
+
+
+def test_a_real_node_spends_one_budget_in_a_flower_run(dataset: dict[str, Any]) -> None:
+    context = node(**own(dataset))
+    assert ARRAYS in ask(context, make(dataset), clients=1)
+    assert "already spent a budget" in error(ask(context, make(dataset), clients=1, run="run 2"))
+    assert "already spent a budget" in error(ask(context, make(dataset), clients=1, run=None))
+    simulated = node(simulated=True)  # where one context serves a whole sweep
+    for run in ("run 1", "run 2"):
+        assert epsilon_of(ask(simulated, make(dataset), run=run)) == pytest.approx(2.0)
+
+
+def test_seeded_noise_is_for_simulations_only(dataset: dict[str, Any]) -> None:
+    experiment = make(dataset, privacy={"noise": "seeded"})
+
+    def leaves(context: Context) -> list[int]:
+        return ask(context, experiment, clients=1)[ARRAYS]["value"].numpy().ravel().tolist()  # type: ignore[no-any-return]
+
+    played = own(dataset)
+    assert leaves(node(simulated=True, **played)) == leaves(node(simulated=True, **played))
+    real = [leaves(node(**played)) for _ in range(4)]
+    assert len({tuple(values) for values in real}) > 1, "nobody can replay the noise of a real node"
+
+
+def test_what_a_message_says_does_not_make_a_node_simulated(dataset: dict[str, Any]) -> None:
+    context = node()
+    ask(context, make(dataset), **{"in-process": True})
+    assert not is_simulated(context)
+    assert not is_simulated(node(**{"in-process": "false"}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "reason"),
+    [
+        ({"max-epsilon": 1.0}, {"epsilon": 1.5}, "epsilon 1.5 is above this node's max-epsilon 1"),
+        ({"max-epsilon": 1}, {"epsilon": "inf"}, "epsilon inf is above"),
+        ({}, {"epsilon": "inf"}, "epsilon inf is above"),
+        ({"max-epsilon": float("nan")}, {"epsilon": 0.1}, "max-epsilon nan"),
+        ({}, {"privacy": {"delta": 0.5}}, "delta 0.5 is above this node's max-delta 1e-05"),
+        ({"max-delta": 0.0}, {"privacy": {"delta": 1e-9}}, "max-delta 0"),
+        ({}, {"strategy": {"name": "centralized"}}, "does not take part in strategy centralized"),
+        ({"strategies": "standalone, centralized"}, {}, "does not take part in strategy one_shot"),
+    ],
+)
+def test_limits_of_the_owner_hold(
+    dataset: dict[str, Any], settings: dict[str, Any], options: dict[str, Any], reason: str
+) -> None:
+    assert reason in error(ask(node(**own(dataset, **settings)), make(dataset, **options), clients=1))
+
+
+def test_an_owner_can_allow_more(dataset: dict[str, Any]) -> None:
+    context = node(**own(dataset, strategies="centralized", **{"max-epsilon": float("inf")}))
+    reply = ask(context, make(dataset, strategy={"name": "centralized"}, epsilon="inf"), clients=1)
+    assert "all training rows" in str(reply[CONFIG]["ledger"]) and ARRAYS in reply
+    assert ARRAYS in ask(node(**own(dataset, strategies="one_shot")), make(dataset), clients=1)
+
+
+def test_a_max_epsilon_also_holds_in_a_simulation(dataset: dict[str, Any]) -> None:
+    assert "max-epsilon" in error(ask(node(simulated=True, **{"max-epsilon": 1.0}), make(dataset)))
+
+
+def test_metrics_leave_a_real_node_only_if_its_owner_says_so(dataset: dict[str, Any]) -> None:
+    stay = make(dataset, strategy={"name": "standalone"} | {k: v for k, v in TREES.items() if k != "name"})
+    for wish, shares in ((None, False), (False, False), ("false", False), (True, True)):
+        context = node(**own(dataset, **({} if wish is None else {"share-metrics": wish})))
+        assert ask(context, stay, clients=1)[CONFIG]["client"] == 0
+        reply = ask(context, stay, MessageType.EVALUATE, clients=1)
+        if shares:
+            assert sum(reply[METRICS]["confusion"]) == 72  # a fifth of the owner's 360 rows
+        else:
+            assert "does not share metrics" in error(reply)
+
+
+def test_a_real_node_opens_no_file_that_a_server_names(dataset: dict[str, Any], tmp_path: Path) -> None:
+    assert "opens no file that a server names" in error(ask(node(), make(dataset)))
+    elsewhere = write_table(tmp_path, rows=10)
+    context = node(**own(dataset))
+    ask(context, make(elsewhere), clients=1)
+    stay = make(elsewhere, strategy={"name": "standalone"} | {k: v for k, v in TREES.items() if k != "name"})
+    context = node(**own(dataset, **{"share-metrics": True}))
+    ask(context, stay, clients=1)
+    judged = ask(context, stay, MessageType.EVALUATE, clients=1)[METRICS]["confusion"]
+    assert sum(judged) == 72, "the rows of the node's own file, not of the server's"
+
+
+def test_errors_show_no_data_of_a_real_node(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    bad_cell = write_table(tmp_path, change=f"c0,{SECRET}x,0.5,low")
+    experiment = make(bad_cell)
+    assert SECRET in error(ask(node(simulated=True), experiment)), "a researcher's own simulation says what is wrong"
+    caplog.clear()
+    for kind in (MessageType.TRAIN, MessageType.EVALUATE):
+        context = node(**own(bad_cell, **{"share-metrics": True}))
+        assert error(ask(context, experiment, kind, clients=1)) == "DPForestError: see its log"
+        assert SECRET in caplog.text, "the owner is told"
+        assert SECRET not in str(context.state)
+
+
+def test_a_node_cannot_be_asked_many_questions_until_one_works(dataset: dict[str, Any], tmp_path: Path) -> None:
+    # Whether all classes are among those that a server names shows in whether training works.
+    (tmp_path / "narrow.yaml").write_text(yaml.safe_dump(SCHEMA | {"classes": ["low", "middle"]}))
+    first = make(dataset | {"schema": str(tmp_path / "narrow.yaml")})
+    second, context = make(dataset), node(**own(dataset))
+    assert error(ask(context, first, clients=1)) == "DPForestError: see its log"
+    assert "not the one that this run began with" in error(ask(context, second, clients=1))
+    assert "already spent a budget" in error(ask(context, second, clients=1, run="run 2"))
+
+
+def test_an_introduction_tells_public_facts_only() -> None:
+    message = Message(RecordDict({CONFIG: ConfigRecord({"ask": "everything"})}), 1000, MessageType.QUERY)
+    reply = app(message, node(**{"data-path": "/home/me", "max-epsilon": 1.0}))
+    assert dict(reply.content[CONFIG]) == {"partition-id": 0} and set(reply.content) == {CONFIG}

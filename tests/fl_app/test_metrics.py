@@ -1,0 +1,105 @@
+"""Metrics from sums: by hand, and against scikit-learn."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from scipy.stats import pearsonr
+from sklearn import metrics as reference
+
+from fl_app.metrics import (
+    add_sums,
+    classification_sums,
+    confusion_matrix,
+    memorization_rate,
+    primary_metric,
+    regression_sums,
+    summarize,
+)
+
+
+def test_classification_by_hand() -> None:
+    y = np.array([0, 0, 0, 1, 1, 2])
+    predicted = np.array([0, 0, 1, 1, 1, 0])
+    probability = np.full((6, 4), 0.1)  # the fourth class never occurs
+    probability[np.arange(6), predicted] = 0.7
+    sums = classification_sums(y, probability)
+    assert confusion_matrix(sums) == [[2, 1, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+    summary = summarize(sums)
+    assert summary["accuracy"] == pytest.approx(4 / 6)
+    assert summary["balanced_accuracy"] == pytest.approx((2 / 3 + 1 + 0) / 3)
+    assert summary["macro_f1"] == pytest.approx((2 * 2 / (3 + 3) + 2 * 2 / (2 + 3) + 0) / 3)
+    assert summary["log_loss"] == pytest.approx(-(4 * math.log(0.7) + 2 * math.log(0.1)) / 6)
+    assert primary_metric(summary) == "accuracy"
+
+
+def test_regression_by_hand() -> None:
+    summary = summarize(regression_sums(np.array([1.0, 2.0, 6.0]), np.array([2.0, 2.0, 5.0])))
+    assert summary["mse"] == pytest.approx(2 / 3) and summary["mae"] == pytest.approx(2 / 3)
+    assert summary["r2"] == pytest.approx(1 - 2 / 14)  # 14 = 2^2 + 1^2 + 3^2 around the mean 3
+    assert summary["pearson"] == pytest.approx(9 / math.sqrt(14 * 6))
+    assert primary_metric(summary) == "r2"
+
+
+def test_a_constant_prediction_has_no_correlation() -> None:
+    assert summarize(regression_sums(np.array([1.0, 3.0]), np.array([2.0, 2.0])))["pearson"] == 0.0
+    assert math.isnan(summarize(regression_sums(np.array([2.0, 2.0]), np.array([1.0, 3.0])))["r2"])
+
+
+@st.composite
+def predictions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    n, k = draw(st.integers(1, 40)), draw(st.integers(2, 5))
+    y = draw(npst.arrays(np.int64, n, elements=st.integers(0, k - 1)))
+    raw = draw(npst.arrays(np.float64, (n, k), elements=st.floats(0.01, 1)))
+    return y, raw / raw.sum(axis=1, keepdims=True)
+
+
+@given(predictions(), st.integers(0, 40))
+@settings(max_examples=60, deadline=None)
+def test_sums_of_clients_give_scikit_learns_metrics_of_all(case: tuple[np.ndarray, np.ndarray], cut: int) -> None:
+    y, probability = case
+    k, predicted = probability.shape[1], probability.argmax(axis=1)
+    sums = add_sums([classification_sums(y[:cut], probability[:cut]), classification_sums(y[cut:], probability[cut:])])
+    summary, occurring = summarize(sums), np.unique(y)
+    assert confusion_matrix(sums) == reference.confusion_matrix(y, predicted, labels=range(k)).tolist()
+    assert summary["accuracy"] == pytest.approx(reference.accuracy_score(y, predicted))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn warns of predicted classes that do not occur
+        assert summary["balanced_accuracy"] == pytest.approx(reference.balanced_accuracy_score(y, predicted))
+    f1 = reference.f1_score(y, predicted, labels=occurring, average="macro", zero_division=0)
+    assert summary["macro_f1"] == pytest.approx(f1)
+    assert summary["log_loss"] == pytest.approx(reference.log_loss(y, probability, labels=range(k)))
+
+
+values = st.floats(-100, 100)
+
+
+@given(st.lists(st.tuples(values, values), min_size=3, max_size=30), st.integers(0, 30))
+@settings(max_examples=60, deadline=None)
+def test_sums_of_targets_give_scikit_learns_metrics(pairs: list[tuple[float, float]], cut: int) -> None:
+    y, predicted = np.array(pairs).T
+    sums = add_sums([regression_sums(y[:cut], predicted[:cut]), regression_sums(y[cut:], predicted[cut:])])
+    summary = summarize(sums)
+    assert summary["mse"] == pytest.approx(reference.mean_squared_error(y, predicted), abs=1e-9)
+    assert summary["mae"] == pytest.approx(reference.mean_absolute_error(y, predicted), abs=1e-9)
+    if y.std() > 1e-2 and predicted.std() > 1e-2:
+        assert summary["r2"] == pytest.approx(reference.r2_score(y, predicted), rel=1e-4, abs=1e-4)
+        assert summary["pearson"] == pytest.approx(pearsonr(y, predicted).statistic, abs=1e-4)
+
+
+def test_memorization_rate_by_hand() -> None:
+    accuracies = {
+        0: {0: 0.9, 1: 0.5, 2: 0.7},
+        1: {0: 0.8, 1: 0.5, 2: 0.7},
+        2: {0: 0.7, 1: 0.4, 2: 0.6},
+    }
+    # Owner 0's tree is best at home (0.9 > 0.8, 0.7); owner 1's ties abroad; owner 2's is better abroad.
+    assert memorization_rate(accuracies) == pytest.approx(1 / 3)
+    assert memorization_rate({**accuracies, 3: {}}) == pytest.approx(1 / 3), "a client without a tree has no say"
+    assert math.isnan(memorization_rate({})) and math.isnan(memorization_rate({0: {5: 1.0}}))

@@ -1,0 +1,154 @@
+"""Run folders are written whole or not at all, and a failed run says so."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hand_made import CLIENTS, Interfering, make, write_table
+
+from fl_app.client_app import app as client_app
+from fl_app.results import write_results
+from fl_app.grids import InProcessGrid
+from fl_app.jobs import default_output, run_job
+from fl_app.run_folder import OutputError, RunFolder, find_runs, is_finished
+from strategies.method import TooFewClients
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return write_table(tmp_path_factory.mktemp("table"))
+
+
+def job(dataset: dict[str, Any], output: Path, app: Any = client_app) -> None:
+    run_job(make(dataset), InProcessGrid(app, CLIENTS), output)
+
+
+def _raise(message: object, honest: object) -> Any:
+    raise RuntimeError("no power")
+
+
+def test_a_failed_run_says_why_and_is_not_found(dataset: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(TooFewClients):
+        job(dataset, tmp_path / "run", Interfering(dict.fromkeys(range(CLIENTS), _raise)))
+    reason = (tmp_path / "run" / "FAILED.txt").read_text()
+    assert reason.startswith("TooFewClients: round 1: 0 of 4 clients") and "no power" in reason
+    assert (tmp_path / "run" / "config.yaml").is_file(), "what was tried can be read and tried again"
+    assert not is_finished(tmp_path / "run") and find_runs([tmp_path]) == []
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_results_that_cannot_be_written_make_a_failed_run(
+    dataset: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, rows: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fl_app.run_folder.write_table", full)
+    with pytest.raises(OSError, match="No space left"):
+        job(dataset, tmp_path / "run")
+    assert (tmp_path / "run" / "metrics.json").is_file(), "it was written before the disk was full"
+    assert "No space left" in (tmp_path / "run" / "FAILED.txt").read_text()
+    assert not is_finished(tmp_path / "run") and find_runs([tmp_path]) == []
+
+
+@pytest.mark.parametrize("place", ["file/below/run", "file", "/proc/dpforest/run"])
+def test_a_folder_that_cannot_be_written_is_named(dataset: dict[str, Any], tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("in the way")  # also for root, whom permissions do not stop
+    asked: list[object] = []
+    with pytest.raises(OutputError, match=r"cannot write .*choose another folder with output=") as caught:
+        job(dataset, tmp_path / place, lambda *call: asked.append(call))
+    assert "\n" not in str(caught.value) and not asked, "nobody computes for nothing"
+    assert sorted(os.listdir(tmp_path)) == ["file"]
+
+
+def test_no_write_permission_is_named(
+    dataset: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(self: Path, *args: object, **kwargs: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", forbidden)
+    with pytest.raises(OutputError, match=r"cannot write .*run: Permission denied; choose another folder"):
+        job(dataset, tmp_path / "run")
+
+
+def test_a_folder_with_files_is_left_alone(dataset: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "precious.txt").write_text("mine")
+    with pytest.raises(OutputError, match="holds files already: choose another output folder"):
+        job(dataset, tmp_path / "run")
+    assert os.listdir(tmp_path / "run") == ["precious.txt"] and os.listdir(tmp_path) == ["run"]
+
+
+def test_an_empty_folder_is_used(dataset: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    job(dataset, tmp_path / "run")
+    assert find_runs([tmp_path]) == [tmp_path / "run"]
+
+
+def test_logging_is_as_before_afterwards(dataset: dict[str, Any], tmp_path: Path) -> None:
+    before = list(logging.getLogger().handlers)
+    job(dataset, tmp_path / "run")
+    with pytest.raises(TooFewClients):
+        job(dataset, tmp_path / "failed", Interfering(dict.fromkeys(range(CLIENTS), _raise)))
+    assert logging.getLogger().handlers == before
+
+
+def test_default_folders_do_not_collide(dataset: dict[str, Any], tmp_path: Path) -> None:
+    experiment = make(dataset)
+    names = set()
+    for _ in range(3):
+        output = default_output(experiment, tmp_path)
+        output.mkdir()
+        names.add(output.name)
+    assert len(names) == 3 and all("one_shot-table" in name for name in names)
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from hand_made import CLIENTS, Interfering, make
+from fl_app.grids import InProcessGrid
+from fl_app.jobs import run_job
+
+def wait(message, honest):
+    Path(sys.argv[2]).touch()
+    time.sleep(600)
+
+settings = dict(zip(("name", "path", "schema", "client_column"), sys.argv[3:]))
+run_job(make(settings), InProcessGrid(Interfering({2: wait}), CLIENTS), Path(sys.argv[1]))
+"""
+
+
+def test_a_run_killed_half_way_leaves_nothing_that_looks_finished(dataset: dict[str, Any], tmp_path: Path) -> None:
+    half_way = tmp_path / "half way"
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "sweep" / "run"), str(half_way)]
+    command += [str(dataset[key]) for key in ("name", "path", "schema", "client_column")]
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS)])}
+    child = subprocess.Popen(command, env=paths)
+    try:
+        end = time.monotonic() + 120
+        while not half_way.exists() and child.poll() is None and time.monotonic() < end:
+            time.sleep(0.05)
+        assert half_way.exists()
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    assert not (tmp_path / "sweep" / "run").exists()
+    assert find_runs([tmp_path]) == []
+    write_results(tmp_path / "sweep")
+    assert not (tmp_path / "sweep" / "results.csv").exists()
+    job(dataset, tmp_path / "sweep" / "run")
+    assert find_runs([tmp_path]) == [tmp_path / "sweep" / "run"], "the same folder can be used again"
+    assert [path.name for path in (tmp_path / "sweep").iterdir() if path.is_dir()] == ["run"]

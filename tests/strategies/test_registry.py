@@ -1,0 +1,55 @@
+"""Methods by name, and settings with the nearest option."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from dpforest.errors import DPForestError
+from strategies import registry
+from strategies.method import Method
+from strategies.settings import build_settings
+
+
+@dataclass(frozen=True)
+class Options:
+    depth: int
+    leaf_share: float = 0.3
+
+
+def test_installed_methods_are_found_by_name() -> None:
+    for name in ("one_shot", "standalone", "centralized"):
+        assert registry.get_method(name).name == name
+
+
+@pytest.mark.parametrize("name", ["os", "strategies.one_shot", "../one_shot", "one_shot.client", "mlp", "", "None"])
+def test_a_name_is_never_an_import_path(name: str) -> None:
+    with pytest.raises(DPForestError, match="no strategy"):
+        registry.get_method(name)
+
+
+def test_an_unknown_name_gets_the_nearest_and_all() -> None:
+    with pytest.raises(DPForestError, match=r"no strategy 'oneshot'; did you mean 'one_shot'\? \(there are .*standalone"):
+        registry.get_method("oneshot")
+
+
+def test_looking_for_one_method_imports_no_neural_network() -> None:
+    registry.get_method("one_shot")
+    assert "tensorflow" not in sys.modules and "keras" not in sys.modules
+
+
+def test_a_registered_method_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", {})
+    own = Method("mine", Options, None, None, "unit", "trust")  # type: ignore[arg-type]
+    registry.register(own)
+    assert registry.get_method("mine") is own and not own.self_protecting
+
+
+def test_settings_name_what_is_wrong() -> None:
+    assert build_settings(Options, {"depth": 3}, "here") == Options(3)
+    with pytest.raises(DPForestError, match=r"here: unknown option 'leafshare'; did you mean 'leaf_share'\?"):
+        build_settings(Options, {"depth": 3, "leafshare": 1}, "here")
+    with pytest.raises(DPForestError, match="here: .*missing.*'depth'"):
+        build_settings(Options, {}, "here")
