@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import sys
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
@@ -20,6 +19,7 @@ from dpforest.noise import Noise, Secure, Seeded
 from fl_app.data import ClientData, Partition, client_data
 from fl_app.experiment import Experiment
 from fl_app.metrics import classification_sums, regression_sums
+from fl_app.owner import Refused, check_owner_allows, is_simulated, spend_lifetime_budget
 from strategies.messages import (
     CONFIG,
     METRICS,
@@ -35,13 +35,6 @@ log = logging.getLogger(__name__)
 
 app = ClientApp()
 _STATE = "dpforest"
-# What a real node accepts when its owner has set no limit.
-_LARGEST_FINITE = sys.float_info.max
-_USUAL_DELTA = 1e-5
-
-
-class Refused(DPForestError):
-    """The node's owner does not allow what the server asks."""
 
 
 @app.query()
@@ -63,17 +56,6 @@ def evaluate(message: Message, context: Context) -> Message:
     return _answer(message, context, _evaluate)
 
 
-def is_simulated(context: Context) -> bool:
-    """Whether this process plays a node of a simulation on this machine.
-
-    Decided here and never by a message: a real node always draws secure noise.
-    """
-    if context.node_config.get("in-process") is True:
-        return True
-    ray = sys.modules.get("ray")
-    return ray is not None and bool(ray.is_initialized())
-
-
 def _answer(
     message: Message, context: Context, action: Callable[[Message, Context, Experiment, int], RecordDict]
 ) -> Message:
@@ -82,7 +64,7 @@ def _answer(
         client = _partition_id(context)
         config = read_config(message.content)
         experiment = _experiment(str(config.get("experiment", "")))
-        _check_owner_allows(experiment, context, message)
+        check_owner_allows(experiment, context, message.metadata.message_type.startswith("evaluate"))
         content = action(message, context, experiment, client)
     except Exception as error:
         log.warning("client %d: %s: %s", client, type(error).__name__, error)
@@ -104,7 +86,7 @@ def _train(message: Message, context: Context, experiment: Experiment, client: i
         raise BadMessage("this client has no training rows")
     update = experiment.method.client().train(task, rows.X, rows.y, read_arrays(message.content))
     _keep_ledger(context, task.ledger)
-    return update_content(update, client, task.ledger)
+    return update_content(update, client, task.ledger, "seeded" if _is_seeded(experiment, context) else "secure")
 
 
 def _evaluate(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
@@ -117,13 +99,13 @@ def _evaluate(message: Message, context: Context, experiment: Experiment, client
     side = experiment.method.client()
     arrays = read_arrays(message.content)
     predicted = side.predict(task, rows.X, arrays)
-    sums = (
-        classification_sums(rows.y, predicted) if task.schema.is_classification else regression_sums(rows.y, predicted)
-    )
-    reply = {"client": client, "by_owner": "{}"}
+    sums = classification_sums if task.schema.is_classification else regression_sums
+    metrics = MetricRecord({**sums(rows.y, predicted)})
+    by_owner = {}
     if bool(config.get("by-owner", False)) and task.schema.is_classification:
-        reply["by_owner"] = json.dumps(_accuracy_by_owner(experiment, task, rows.X, rows.y, arrays))
-    return RecordDict({METRICS: MetricRecord(sums), CONFIG: ConfigRecord(reply)})
+        by_owner = _accuracy_by_owner(experiment, task, rows.X, rows.y, arrays)
+    reply = ConfigRecord({"client": client, "by_owner": json.dumps(by_owner)})
+    return RecordDict({METRICS: metrics, CONFIG: reply})
 
 
 def _accuracy_by_owner(
@@ -148,7 +130,7 @@ def _client_task(message: Message, context: Context, experiment: Experiment, cli
         return np.random.SeedSequence(experiment.seed, spawn_key=(client, round_, zlib.crc32(purpose.encode())))
 
     def noise(purpose: str) -> Noise:
-        return Seeded(entropy(purpose)) if simulated and experiment.privacy.noise == "seeded" else Secure()
+        return Seeded(entropy(purpose)) if _is_seeded(experiment, context) else Secure()
 
     def rng(purpose: str) -> np.random.Generator:
         return np.random.default_rng(entropy(purpose) if simulated else None)
@@ -166,6 +148,10 @@ def _client_task(message: Message, context: Context, experiment: Experiment, cli
     )
 
 
+def _is_seeded(experiment: Experiment, context: Context) -> bool:
+    return is_simulated(context) and experiment.privacy.noise == "seeded"
+
+
 def _ledger(context: Context, experiment: Experiment, config: ConfigRecord, simulated: bool) -> Ledger:
     """The client's ledger of this run, empty at its first message."""
     run = str(config.get("run", ""))
@@ -179,8 +165,10 @@ def _ledger(context: Context, experiment: Experiment, config: ConfigRecord, simu
     if kept is not None and not simulated:
         # Otherwise a server could start over, with a new budget, as often as it likes.
         raise Refused("this node has already spent a budget in this Flower run; start a new run")
+    if not simulated:
+        spend_lifetime_budget(experiment, context)
     context.state.clear()
-    ledger = Ledger(experiment.privacy.budget, experiment.method.unit, experiment.method.trust)
+    ledger = Ledger(experiment.privacy.budget, experiment.method.unit, experiment.trust)
     context.state[_STATE] = ConfigRecord({"run": run, "terms": terms, "ledger": json.dumps(ledger.to_dict())})
     return ledger
 
@@ -188,32 +176,6 @@ def _ledger(context: Context, experiment: Experiment, config: ConfigRecord, simu
 def _keep_ledger(context: Context, ledger: Ledger) -> None:
     kept = context.state.config_records[_STATE]
     kept["ledger"] = json.dumps(ledger.to_dict())
-
-
-def _check_owner_allows(experiment: Experiment, context: Context, message: Message) -> None:
-    """A node's owner sets limits in its node configuration; no message can lift them."""
-    own = context.node_config
-    simulated = is_simulated(context)
-    privacy, method = experiment.privacy, experiment.method
-    if "max-epsilon" in own or not simulated:
-        limit = float(own.get("max-epsilon", _LARGEST_FINITE))
-        if not privacy.epsilon <= limit:
-            raise Refused(f"epsilon {privacy.epsilon:g} is above this node's max-epsilon {limit:g}")
-    if simulated:
-        return
-    limit = float(own.get("max-delta", _USUAL_DELTA))
-    if not privacy.delta <= limit:
-        raise Refused(f"delta {privacy.delta:g} is above this node's max-delta {limit:g}")
-    named = str(own.get("strategies", "")).replace(",", " ").split()
-    if method.name not in named and (named or not method.self_protecting):
-        raise Refused(
-            f"this node does not take part in strategy {method.name} ({method.trust}); its owner can allow it in the "
-            f'node configuration: strategies="{method.name}"'
-        )
-    if experiment.dataset.get("path") is not None and own.get("data-path") is None:
-        raise Refused("this node opens no file that a server names; its owner sets data-path in the node configuration")
-    if message.metadata.message_type.startswith("evaluate") and own.get("share-metrics") is not True:
-        raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
 
 
 def _data(experiment: Experiment, context: Context, client: int, clients: int) -> ClientData:

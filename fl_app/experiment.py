@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
+
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget
 from dpforest.schema import Schema
-from fl_app.data import DataSource, Evaluation, Partition, build_source, client_roles, client_schema
+from fl_app.data import DataSource, Evaluation, Partition, build_source, client_roles, client_schema, public_rows
 from strategies.method import Method, Task
 from strategies.registry import get_method
 from strategies.settings import build_settings
@@ -116,6 +118,11 @@ class Experiment:
         return build_settings(self.method.settings, values, f"strategy {self.method.name}")
 
     @cached_property
+    def trust(self) -> str:
+        """Who must be trusted for the guarantee."""
+        return self.method.trust_under(self.settings)
+
+    @cached_property
     def source(self) -> DataSource:
         """The data set."""
         values = {key: value for key, value in self.dataset.items() if key != "name"}
@@ -166,6 +173,18 @@ class Experiment:
             seed=self.seed,
         )
 
+    def server_task(self, clients: int) -> Task:
+        """`task`, with the public rows that a server may see."""
+        task = self.task(clients)
+        if not self.evaluation.public_share:
+            return task
+
+        def load() -> tuple[np.ndarray, np.ndarray]:
+            rows = public_rows(self.source, self.partition, self.evaluation, clients)
+            return rows.X, rows.y
+
+        return dataclasses.replace(task, public_rows=load)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, the form of a configuration."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -203,7 +222,9 @@ class Experiment:
             values[name] = build_settings(kind, group, name)
         memorization = values.get("memorization") or ()
         if not isinstance(memorization, list | tuple):
-            raise ConfigurationError(f"memorization {memorization!r} must be a list of numbers of rows, such as [10, 100]")
+            raise ConfigurationError(
+                f"memorization {memorization!r} must be a list of numbers of rows, such as [10, 100]"
+            )
         values["memorization"] = tuple(memorization)
         for name in ("strategy", "dataset"):
             if not isinstance(values.get(name), Mapping):

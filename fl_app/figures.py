@@ -62,14 +62,15 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
     frame["setting"] = [_setting(row, telling) for row in rows]
     written: list[Path] = []
     with matplotlib.rc_context(_STYLE):
-        for (dataset, split), part in frame.groupby(["dataset", "split"]):
+        for dataset, split in sorted({(str(row["dataset"]), str(row["split"])) for row in rows}):
+            part = frame[(frame["dataset"] == dataset) & (frame["split"] == split)]
             name = f"{dataset}-{split}"
             written += _save(_against_epsilon(part, dataset, split), folder / f"epsilon-{name}")
             here = [(row["dataset"], row["split"]) == (dataset, split) for row in rows]
             chosen = [(run, row) for run, row, wanted in zip(runs, rows, here, strict=True) if wanted]
             if alone := _owner_accuracies(chosen, telling):
                 written += _save(_per_client(alone, dataset), folder / f"alone-{name}")
-            if any(column.startswith("memorization_") for column in part if part[column].notna().any()):
+            if any(str(c).startswith("memorization_") and part[c].notna().any() for c in part):
                 written += _save(_memorization(part, dataset, split), folder / f"memorization-{name}")
     return written
 
@@ -171,7 +172,7 @@ def _per_client(alone: dict[str, dict[int, list[float]]], dataset: str) -> Figur
 
 
 def _memorization(frame: pd.DataFrame, dataset: str, split: str) -> Figure:
-    sizes = sorted(int(c.removeprefix("memorization_")) for c in frame if c.startswith("memorization_"))
+    sizes = sorted(int(str(c).removeprefix("memorization_")) for c in frame if str(c).startswith("memorization_"))
     figure = Figure(figsize=(3.6 * len(sizes), 4.0), layout="constrained")
     overlay = [v for v in map(published, ["favero2024"]) if (v["dataset"], v["split"]) == (dataset, split)]
     finite = frame[np.isfinite(frame["epsilon"])]

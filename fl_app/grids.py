@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,11 +11,14 @@ from dataclasses import dataclass, field
 from flwr.app import ConfigRecord, Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from dpforest.errors import DPForestError
 from strategies.messages import CONFIG, BadMessage, read_config
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -81,12 +85,12 @@ def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
     Raises
     ------
     DPForestError
-        Two nodes say the same number, or none answers.
+        No node says a number of its own.
     """
     messages = [
         Message(RecordDict({CONFIG: ConfigRecord({"ask": "introduce"})}), node, MessageType.QUERY) for node in nodes
     ]
-    found: dict[int, int] = {}
+    claims: dict[int, list[int]] = {}
     for reply in grid.send_and_receive(messages, timeout=timeout):
         node = reply.metadata.src_node_id
         if reply.has_error():
@@ -97,9 +101,11 @@ def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
             continue
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             continue
-        if number in found:
-            raise DPForestError(f"two nodes have partition-id {number}; give every node a number of its own")
-        found[number] = node
+        claims.setdefault(number, []).append(node)
+    for number, claimants in claims.items():
+        if len(claimants) > 1:
+            log.warning("%d nodes say partition-id %d, so none plays it: give each its own", len(claimants), number)
+    found = {number: claimants[0] for number, claimants in claims.items() if len(claimants) == 1}
     if not found:
         raise DPForestError("no node introduced itself: set partition-id in every node's configuration")
     return found
@@ -151,7 +157,7 @@ class InProcessGrid(Grid):
         """Ids of all nodes."""
         return list(self._contexts)
 
-    def get_nodes(self) -> Iterable:  # type: ignore[type-arg]
+    def get_nodes(self) -> Iterable[NodeInfo]:
         """Only ids are known here."""
         raise NotImplementedError("an in-process grid knows node ids only")
 

@@ -66,9 +66,9 @@ def run_experiment(
     if nodes is None:
         nodes = roster(grid, wait_for_nodes(grid, 1, experiment.timeout), experiment.timeout)
     cohort, clients = _cohort(experiment, nodes)
-    task = experiment.task(clients)
+    task = experiment.server_task(clients)
     side = experiment.method.server(task)
-    blank = Ledger(experiment.privacy.budget, experiment.method.unit, experiment.method.trust)
+    blank = Ledger(experiment.privacy.budget, experiment.method.unit, experiment.trust)
     blank.require(side.planned())
     base = {"experiment": experiment.to_json(), "run": uuid.uuid4().hex}
     by_owner = bool(experiment.memorization)
@@ -82,7 +82,7 @@ def run_experiment(
     for row in rows[:-1]:
         row.pop("judged", None)
     seconds = time.perf_counter() - start
-    privacy = _privacy(experiment, blank, strategy.sound_ledgers())
+    privacy = _privacy(experiment, blank, strategy.sound_ledgers(), strategy.noise)
     return Run(
         experiment=experiment,
         side=side,
@@ -161,8 +161,10 @@ def _evaluation_traffic(traffic: Traffic) -> dict[str, Any]:
 
 def _words(row: dict[str, Any], side: ServerSide) -> str:
     parts = [f"{row['answered']}/{row['asked']} clients"]
-    if judged := [name for name in ("accuracy", "r2") if name in row]:
-        parts.append(f"{judged[0]} {row[judged[0]]:.3f}")
+    if "accuracy" in row:
+        parts.append(f"accuracy {row['accuracy']:.3f}")
+    if "r2" in row:
+        parts.append("MSE {mse:.0f}, MAE {mae:.1f}, R^2 {r2:.3f}, Pearson {pearson:.3f}".format(**row))
     if words := side.progress():
         parts.append(words)
     return ", ".join(parts)
@@ -235,7 +237,7 @@ def _client_rows(strategy: MethodStrategy, judged: list[Judged], meter: Meter) -
     return rows
 
 
-def _privacy(experiment: Experiment, blank: Ledger, ledgers: dict[int, Ledger]) -> dict[str, Any]:
+def _privacy(experiment: Experiment, blank: Ledger, ledgers: dict[int, Ledger], noise: set[str]) -> dict[str, Any]:
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
     worst = max(ledgers.values(), key=lambda ledger: ledger.guarantee().epsilon, default=blank)
     guarantee = worst.guarantee()
@@ -253,6 +255,6 @@ def _privacy(experiment: Experiment, blank: Ledger, ledgers: dict[int, Ledger]) 
         "trust": worst.trust,
         "note": note,
         "evaluation": "test metrics were reported in clear for the researcher; they are not part of the guarantee",
-        "noise": "seeded: for simulation only" if experiment.privacy.noise == "seeded" else "secure",
+        "noise": "seeded: for simulation only" if "seeded" in noise else "secure",
         "clients": {str(client): ledger.to_dict() for client, ledger in sorted(ledgers.items())},
     }

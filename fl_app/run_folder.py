@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import glob
 import json
 import logging
 import os
@@ -38,7 +39,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        self._partial = self.path.with_name(_PARTIAL + self.path.name)
+        self._partial = self.path.with_name(f"{_PARTIAL}{self.path.name}-{os.getpid()}")
 
     @contextmanager
     def recording(self, experiment: Experiment, overrides: Sequence[str] = ()) -> Iterator[RunFolder]:
@@ -52,7 +53,7 @@ class RunFolder:
         try:
             if self.path.exists() and any(self.path.iterdir()):
                 raise OutputError(f"{self.path} holds files already: choose another output folder")
-            shutil.rmtree(self._partial, ignore_errors=True)
+            self._sweep_up()
             self._partial.mkdir(parents=True)
             plain = experiment.to_dict() | {"overrides": list(overrides)}
             (self._partial / "config.yaml").write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
@@ -84,9 +85,28 @@ class RunFolder:
         (folder / "model").mkdir()
         run.side.save(folder / "model")
 
+    def _sweep_up(self) -> None:
+        """Remove what killed runs into this folder left behind."""
+        for left in self.path.parent.glob(f"{glob.escape(_PARTIAL + self.path.name)}-*"):
+            process = left.name.rpartition("-")[2]
+            if not process.isdecimal() or not _is_alive(int(process)):
+                shutil.rmtree(left, ignore_errors=True)
+
     def _show(self) -> None:
         # Hydra may have made an empty folder of this name; renaming over an empty folder is atomic.
         os.replace(self._partial, self.path)
+
+
+def _is_alive(process: int) -> bool:
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -11,6 +11,7 @@ import os
 import threading
 import warnings
 from types import TracebackType
+from typing import Any
 
 from flwr.app import Context
 from flwr.clientapp import ClientApp
@@ -82,8 +83,8 @@ class SimulationSession:
         finally:
             self._ready.set()
 
-    def _backend(self) -> dict:  # type: ignore[type-arg]
-        init_args: dict[str, object] = {"include_dashboard": False, "log_to_driver": False}
+    def _backend(self) -> dict[str, dict[str, Any]]:
+        init_args: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False}
         if self._address:
             init_args["address"] = self._address
         return {"init_args": init_args, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}

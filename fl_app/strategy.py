@@ -16,7 +16,17 @@ from flwr.serverapp.strategy import Strategy
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Ledger
 from fl_app.metrics import Sums, add_sums, summarize
-from strategies.messages import ARRAYS, CONFIG, METRICS, BadMessage, copied, read_config, read_update, to_arrays_record
+from strategies.messages import (
+    ARRAYS,
+    CONFIG,
+    METRICS,
+    BadMessage,
+    copied,
+    one_line,
+    read_config,
+    read_update,
+    to_arrays_record,
+)
 from strategies.method import Arrays, ClientUpdate, ServerSide, TooFewClients
 
 log = logging.getLogger(__name__)
@@ -90,6 +100,7 @@ class MethodStrategy(Strategy):
         self.cohort = cohort
         self.failures: list[Failure] = []
         self.ledgers: dict[int, Ledger] = {}
+        self.noise: set[str] = set()
         self.rounds: dict[int, RoundLog] = {}
         self._base_config = {**base_config, "clients": cohort.total, "by-owner": by_owner}
         self._blank = blank
@@ -173,7 +184,7 @@ class MethodStrategy(Strategy):
         for client in sorted(missing):
             self._fail(server_round, client, "no answer to the evaluation in time")
         self.rounds[server_round].judged = judged
-        return MetricRecord(summarize(add_sums(j.sums for j in judged))) if judged else None
+        return MetricRecord({**summarize(add_sums(j.sums for j in judged))}) if judged else None
 
     def sound_ledgers(self) -> dict[int, Ledger]:
         """What each client says to have released; a ledger that does not add up is named and left out."""
@@ -199,6 +210,7 @@ class MethodStrategy(Strategy):
                     raise BadMessage("its ledger is about another budget, unit or trust model")
                 # What a client has released counts even if its update turns out to be of no use.
                 self.ledgers[client] = ledger
+                self.noise.add(update.noise)
                 self.side.check(update)
             except DPForestError as error:
                 self._fail(server_round, client, str(error))
@@ -215,10 +227,10 @@ class MethodStrategy(Strategy):
 
     def _read_judged(self, reply: Message, client: int) -> Judged:
         if reply.has_error():
-            raise BadMessage(f"the client failed: {reply.error.reason}")
+            raise BadMessage(one_line(f"the client failed: {reply.error.reason}"))
         config = read_config(reply.content)
         if "error" in config:
-            raise BadMessage(str(config["error"])[:500])
+            raise BadMessage(one_line(str(config["error"])))
         metrics = reply.content.metric_records.get(METRICS)
         if metrics is None:
             raise BadMessage("the evaluation has no metrics")

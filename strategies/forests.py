@@ -25,7 +25,7 @@ def model_arrays(forest: Forest, packed: Arrays) -> dict[str, np.ndarray]:
 
 def read_model(arrays: Arrays, schema: Schema) -> Forest:
     """The forest in `model_arrays`, validated."""
-    output = int(arrays["output"][0]) if np.shape(arrays.get("output")) == (1,) else -1
+    output = int(arrays["output"][0]) if "output" in arrays and arrays["output"].shape == (1,) else -1
     if not 0 <= output < len(_OUTPUTS) or "owners" not in arrays:
         raise InvalidForest("the model does not say what its trees hold")
     owners = tuple("" if owner < 0 else str(owner) for owner in np.ravel(arrays["owners"]).tolist())

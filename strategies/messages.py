@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -67,13 +67,13 @@ def read_config(content: RecordDict) -> ConfigRecord:
     return config
 
 
-def update_content(update: Update, client: int, ledger: Ledger) -> RecordDict:
+def update_content(update: Update, client: int, ledger: Ledger, noise: Literal["seeded", "secure"]) -> RecordDict:
     """A client's reply to a training message."""
     return RecordDict(
         {
             ARRAYS: to_arrays_record(update.arrays),
             METRICS: MetricRecord({name: float(value) for name, value in update.metrics.items()}),
-            CONFIG: ConfigRecord({"client": client, "ledger": json.dumps(ledger.to_dict())}),
+            CONFIG: ConfigRecord({"client": client, "noise": noise, "ledger": json.dumps(ledger.to_dict())}),
         }
     )
 
@@ -87,22 +87,28 @@ def read_update(message: Message, client: int) -> tuple[ClientUpdate, Ledger]:
         The reply is an error, or does not have the form of an update.
     """
     if message.has_error():
-        raise BadMessage(f"the client failed: {message.error.reason}")
+        raise BadMessage(one_line(f"the client failed: {message.error.reason}"))
     config = read_config(message.content)
     if "error" in config:
-        raise BadMessage(str(config["error"])[:500])
+        raise BadMessage(one_line(str(config["error"])))
     metrics = message.content.metric_records.get(METRICS, MetricRecord())
     try:
         ledger = Ledger.from_dict(json.loads(str(config["ledger"])))
     except (KeyError, ValueError, OverflowError, RecursionError) as error:
         raise BadMessage(f"the update has no readable ledger: {error}") from error
     numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
-    return ClientUpdate(arrays=read_arrays(message.content), metrics=numbers, client=client), ledger
+    noise = "secure" if config.get("noise") == "secure" else "seeded"
+    return ClientUpdate(read_arrays(message.content), numbers, client, noise), ledger
 
 
 def error_content(client: int, error: Exception) -> RecordDict:
     """A client's reply when it cannot or will not do what was asked. Says why without showing data."""
     return RecordDict({CONFIG: ConfigRecord({"client": client, "error": f"{type(error).__name__}: {error}"})})
+
+
+def one_line(text: str) -> str:
+    """Somebody else's words, fit for a log."""
+    return " ".join(text.split())[:500]
 
 
 def copied(config: Mapping[str, Any]) -> ConfigRecord:

@@ -41,6 +41,9 @@ class Task:
         Clients that train.
     seed : int
         Of the simulation.
+    public_rows : callable of () to (X, y), or None
+        For a server only: loads rows that are declared public, which are neither training nor test rows of anybody
+        (``evaluation.public_share``). None where there are none.
     """
 
     schema: Schema
@@ -49,6 +52,7 @@ class Task:
     rounds: int
     clients: int
     seed: int
+    public_rows: Callable[[], tuple[np.ndarray, np.ndarray]] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -92,9 +96,10 @@ class Update:
 
 @dataclass(frozen=True)
 class ClientUpdate(Update):
-    """An update as the server sees it."""
+    """An update as the server sees it: with its client, and the kind of noise that the client says it drew."""
 
     client: int = 0
+    noise: str = "seeded"
 
 
 class ClientSide(ABC):
@@ -215,11 +220,11 @@ class Method:
     client : type of ClientSide
     unit : str
         The privacy unit and neighbours of its guarantee.
-    trust : str
-        Who must be trusted.
+    trust : str, or callable of settings to str
+        Who must be trusted; a callable where it depends on the settings.
     default_rounds : int
         Rounds when the experiment does not say.
-    self_protecting : bool
+    self_protecting : bool, or callable of settings to bool
         Whether the client's own mechanisms cover all that it sends, whatever the server does. A real node takes part
         in any other method only if its owner has named it in the node configuration.
     """
@@ -229,6 +234,14 @@ class Method:
     server: Callable[[Task], ServerSide]
     client: Callable[[], ClientSide]
     unit: str
-    trust: str
+    trust: str | Callable[[Any], str]
     default_rounds: int = 1
-    self_protecting: bool = False
+    self_protecting: bool | Callable[[Any], bool] = False
+
+    def trust_under(self, settings: Any) -> str:
+        """Who must be trusted under settings of this method."""
+        return self.trust if isinstance(self.trust, str) else self.trust(settings)
+
+    def protects_itself(self, settings: Any) -> bool:
+        """Whether a client protects itself under settings of this method."""
+        return self.self_protecting if isinstance(self.self_protecting, bool) else self.self_protecting(settings)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import yaml
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
-from flwr.serverapp import Grid
 
 from fl_app.client_app import app as client_app
 from fl_app.experiment import Experiment
@@ -52,7 +51,9 @@ def write_table(
     """
     X, y = table_rows(rows * clients)
     lines = ["client,a,b,kind"]
-    lines += [f"c{i % clients},{a:.6f},{b:.6f},{SCHEMA['classes'][k]}" for i, ((a, b), k) in enumerate(zip(X, y))]
+    lines += [
+        f"c{i % clients},{a:.6f},{b:.6f},{SCHEMA['classes'][k]}" for i, ((a, b), k) in enumerate(zip(X, y, strict=True))
+    ]
     if change:
         lines.append(change)
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
@@ -144,5 +145,3 @@ def with_content(content: RecordDict) -> Act:
 def raw_array(data: bytes, dtype: str = "float32", shape: tuple[int, ...] = (1,)) -> Array:
     """An array record with bytes of one's own."""
     return Array(dtype=dtype, shape=tuple(shape), stype="numpy.ndarray", data=data)
-
-

@@ -49,6 +49,10 @@ class CentralizedSettings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise DPForestError(f"{name} {value!r} must be a whole number from 1")
+        if self.depth is not None and (
+            isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 1
+        ):
+            raise DPForestError(f"depth {self.depth!r} must be a whole number from 1, or null for no limit")
 
 
 class CentralizedClient(ForestClient):

@@ -65,8 +65,6 @@ class Marginals:
         """
         histograms = noised[:-1, :bins].astype(np.float64)
         target = noised[-1, : schema.n_outputs if schema.is_classification else bins].astype(np.float64)
-        cells = np.concatenate([histograms.sum(axis=1) / bins, [target.mean() ]])
-        del cells
         totals = np.append(histograms.sum(axis=1), target.sum())
         # Each total estimates the number of records; its noise grows with the root of its cells.
         widths = np.append(np.full(len(histograms), bins), len(target))
@@ -77,4 +75,7 @@ class Marginals:
         shares /= np.maximum(shares[:, -1:], 1e-300)
         wanted = np.arange(1, n_cuts + 1) / (n_cuts + 1)
         index = np.array([np.searchsorted(row[:-1], wanted - 1e-12) for row in shares]).clip(0, bins - 2)
-        return cls(np.take_along_axis(grid, index, axis=1), records, np.maximum(target, 0.0) / max(1.0, target.clip(0).sum()))
+        target = np.where(target > deviation, target, 0.0)
+        total = target.sum()
+        target = target / total if total > 0 else np.full(len(target), 1 / len(target))
+        return cls(np.take_along_axis(grid, index, axis=1), records, target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,10 +18,11 @@ MAX_DEPTH = 14
 _LEAST_UNIT = 256
 # Noise of a party that leaves no trace of the grid of whole numbers.
 _LEAST_SHARE = 16.0
-# Part of its noise's standard deviation to which a party rounds what it sends.
-_SENT_PARTS = 8
-# Weakest signal for which a tree of depth 1 is grown.
-_LEAST_SIGNAL = 10.0
+# Noise of a leaf, in gradients at the clip, below which more budget makes no deeper trees.
+_LEAST_DEVIATION = 1.0
+_DEEPEST_AUTO = 12
+_MARGINALS = "marginal histograms of features and target"
+_TREE = "leaf sums of clipped gradients and counts of one tree"
 
 
 @dataclass(frozen=True)
@@ -133,11 +135,24 @@ class BoostPlan:
             return 1.0
         return 0.7 if self.settings.pure else 0.5
 
-    def depth(self, signal: float) -> int:
-        """Depth of all trees for a `signal_of` of the noised number of records."""
+    def depth(self, records: float, parties: int) -> int:
+        """Depth of trees over about so many records, the noise of so many parties being in the sums.
+
+        The rule was fitted on validation rows of HuGaDB: what counts is how far all records together stand out of
+        the noise of one leaf.
+        """
         if self.settings.depth != "auto":
             return self.settings.depth
-        return min(12, max(1, round(0.7 * math.log2(max(signal, 1.0)) - 2.8)))
+        return min(_DEEPEST_AUTO, max(1, self._deepest(records, parties)))
+
+    def stands_out(self, records: float, parties: int) -> bool:
+        """Whether so many records come to at least depth 1."""
+        return self._deepest(records, parties) >= 1
+
+    def _deepest(self, records: float, parties: int) -> int:
+        deviation = (parties * self.sums.variance) ** 0.5 / self.unit
+        signal = records / max(deviation, _LEAST_DEVIATION)
+        return round(0.7 * math.log2(max(signal, 1.0)) - (1.2 if self.settings.pure else 0.1))
 
 
 def make_plan(settings: BoostSettings, budget: Budget, rounds: int, schema: Schema, shares: int = 1) -> BoostPlan:
@@ -156,19 +171,18 @@ def make_plan(settings: BoostSettings, budget: Budget, rounds: int, schema: Sche
     trees = rounds * settings.trees_per_round
     first, later = settings.marginal_share, (1 - settings.marginal_share) / trees
     widths = schema.n_features + 1
-    name = "leaf sums of clipped gradients and counts of one tree"
     if settings.pure:
         if budget.delta != 0:
             raise DPForestError(f"pure boosting needs no delta, but delta is {budget.delta:g}: set privacy.delta=0")
         if shares > 1:
             raise DPForestError("pure noise cannot be shared among parties: set pure=false, or noise=local")
         unit, count_unit = _LEAST_UNIT, _units(settings.count_share, _LEAST_UNIT)
-        histograms = DiscreteLaplaceCounts(budget.epsilon * first, widths)
-        sums = DiscreteLaplaceCounts(budget.epsilon * later, unit + count_unit)
+        pure_histograms = DiscreteLaplaceCounts(budget.epsilon * first, widths)
+        pure_sums = DiscreteLaplaceCounts(budget.epsilon * later, unit + count_unit)
         return BoostPlan(
-            settings, rounds, 1, unit, count_unit, histograms, sums,
-            histograms.entry("marginal histograms"),
-            sums.entry(name, times=settings.trees_per_round),
+            settings, rounds, 1, unit, count_unit, pure_histograms, pure_sums,
+            pure_histograms.entry(_MARGINALS),
+            pure_sums.entry(_TREE, times=settings.trees_per_round),
         )  # fmt: skip
     if budget.delta == 0 and not math.isinf(budget.epsilon):
         raise DPForestError(
@@ -176,6 +190,38 @@ def make_plan(settings: BoostSettings, budget: Budget, rounds: int, schema: Sche
         )
     # The last digits of the solved mu are not to decide whether the budget is kept.
     mu = gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9) if budget.delta else math.inf
-    marginal_unit, marginals = 1, DiscreteGaussianSums.for_mu(mu * math.sqrt(first), widths)
-    while 0 < ...:
-        ...
+    marginal_unit, histograms = _scaled(1, lambda unit: widths * unit**2, mu * math.sqrt(first), shares)
+    unit, sums = _scaled(
+        _LEAST_UNIT, lambda unit: unit**2 + _units(settings.count_share, unit) ** 2, mu * math.sqrt(later), shares
+    )
+    return BoostPlan(
+        settings, rounds, marginal_unit, unit, _units(settings.count_share, unit), histograms, sums,
+        histograms.entry(_MARGINALS),
+        sums.entry(_TREE, times=settings.trees_per_round),
+    )  # fmt: skip
+
+
+def _scaled(
+    unit: int, squared_sensitivity: Callable[[int], int], mu: float, shares: int
+) -> tuple[int, DiscreteGaussianSums]:
+    """A scale for whole numbers, doubled until a share of the noise covers their grid, and the noise."""
+    while True:
+        # Without noise there is no share to wait for.
+        needed = squared_sensitivity(unit) / (mu * _LEAST_SHARE) ** 2 / shares
+        if needed >= 1 or math.isinf(mu):
+            return unit, DiscreteGaussianSums.for_mu(mu, squared_sensitivity(unit), shares)
+        unit *= 2
+
+
+def _units(count_share: float, unit: int) -> int:
+    return max(1, round(count_share * unit))
+
+
+def _check_whole(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise DPForestError(f"{name} {value!r} must be a whole number from {low} to {high}")
+
+
+def _check_number(name: str, value: object, above: float, below: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not above < value < below:
+        raise DPForestError(f"{name} {value!r} must be a number above {above:g} and below {below:g}")

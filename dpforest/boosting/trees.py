@@ -71,3 +71,31 @@ def random_structure(
     return Structure(
         np.concatenate(levels_feature, axis=1).astype(np.uint16), np.concatenate(levels_split, axis=1).astype(np.uint8)
     )
+
+
+def nominal_shares(structure: Structure, cuts: np.ndarray) -> list[np.ndarray]:
+    """Share of all records that each node would have if features were independent and cuts at equal shares.
+
+    Returns
+    -------
+    list of ndarray, shapes (n_trees, 1), (n_trees, 2), ... (n_trees, n_leaves)
+    """
+    rank = np.zeros(cuts.shape, dtype=np.int64)
+    rank[:, 1:] = np.cumsum(cuts[:, 1:] > cuts[:, :-1], axis=1)
+    n_trees = structure.n_trees
+    lower = np.zeros((n_trees, 1, len(cuts)), dtype=np.int64)
+    upper = np.broadcast_to(rank[:, -1] + 1, lower.shape).copy()
+    tree = np.arange(n_trees)[:, None]
+    shares = [np.ones((n_trees, 1))]
+    while shares[-1].shape[1] < structure.n_leaves:
+        n = shares[-1].shape[1]
+        node = np.arange(n)[None, :]
+        feature = structure.feature[:, n - 1 : 2 * n - 1].astype(np.int64)
+        split = rank[feature, structure.split[:, n - 1 : 2 * n - 1]]
+        low, high = lower[tree, node, feature], upper[tree, node, feature]
+        to_left = np.clip((split - low + 1) / (high - low + 1), 0.02, 0.98)
+        shares.append(np.stack([shares[-1] * to_left, shares[-1] * (1 - to_left)], axis=2).reshape(n_trees, 2 * n))
+        lower, upper = np.repeat(lower, 2, axis=1), np.repeat(upper, 2, axis=1)
+        upper[tree, 2 * node, feature] = np.maximum(split, low)
+        lower[tree, 2 * node + 1, feature] = np.minimum(split + 1, high)
+    return shares

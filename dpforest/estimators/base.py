@@ -26,7 +26,7 @@ from dpforest.schema import Feature, Schema
 _ROWS_SHARE = 0.01
 # Parameters that a file does not repeat, because the forest or the ledger holds them. The seed stays secret: who
 # knows it can subtract the noise.
-_NOT_SAVED = {"epsilon", "bounds", "classes", "schema", "random_state"}
+_NOT_SAVED = {"epsilon", "bounds", "classes", "target_range", "schema", "random_state"}
 
 
 class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):

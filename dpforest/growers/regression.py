@@ -2,18 +2,18 @@
 
 *Splits.* A target y in the public range [a, b] becomes the direction ``u(y) = (cos t, sin t)``, ``t = pi (y - a) /
 (b - a)``. The score of a candidate is ``|sum of u left| + |sum of u right|``: rows that agree add up, rows that differ
-cancel. Around a mean, ``|sum u|`` falls by half the variance of t a row, so it is an impurity, bounded where variance is
-not.
+cancel. Around a mean, ``|sum u|`` falls by half the variance of t a row, so it is an impurity, bounded where variance
+is not.
 
 Proof of its sensitivity. A row lies in one child of every candidate. There ``| |s + u| - |s| | <= |u| <= 1`` (triangle
 inequality), so with the number of rows added, which is the same for all candidates and changes no choice, the score
-rises by between 0 and 2. Directions are rounded towards zero to multiples of 1 / DIRECTION_UNIT, which shortens them, and
-norms are rounded down: ``floor(x + d) - floor(x)`` lies in [0, 2 DIRECTION_UNIT] for d in it. So the integer score is
-monotone with sensitivity ``2 DIRECTION_UNIT``, which is what `dpforest.mechanisms.Selection` asks for.
+rises by between 0 and 2. Directions are rounded towards zero to multiples of 1 / DIRECTION_UNIT, which shortens them,
+and norms are rounded down: ``floor(x + d) - floor(x)`` lies in [0, 2 DIRECTION_UNIT] for d in it. So the integer score
+is monotone with sensitivity ``2 DIRECTION_UNIT``, which is what `dpforest.mechanisms.Selection` asks for.
 
 Against the sum of squares ``(sum y)^2 / n`` of targets in [-B, B], whose rise lies in (-3 B^2, B^2], a spread of
-4 B^2: near a mean, a gain in variance counts ``pi^2 / 4 = 2.5`` times as much at the same epsilon, and a half turn
-(``t = pi/2 ...``, sensitivity 1) half of that.
+4 B^2: near a mean, a gain in variance counts ``pi^2 / 4 = 2.5`` times as much at the same epsilon. A quarter turn
+instead of a half, whose sensitivity is 1 (inner products are never negative), has half of that.
 
 *Leaves.* With ``z = (y - a) / (b - a)`` rounded to multiples of 1 / TARGET_UNIT, a row adds ``(z, 1 - z)`` to the two
 sums of one leaf. Both are non-negative and add up to 1, so the L1 sensitivity is TARGET_UNIT in integers, half of
@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -54,6 +54,8 @@ _USELESS = -(1 << 50)
 _RECORD_SD = 0.2
 _NODE_SD = 0.1
 _ROOT_SD = 0.5
+# Doublings of rows times epsilon (about 4,000) from which a private choice of splits beats a random one.
+_CHOOSING_PAYS = 12.0
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,9 @@ class RegressionSettings:
         Depth from which all nodes below one node share a split a level; None: never.
     depth_growth : float
         Budget ratio of a depth to the one above it.
-    leaf_share : float
-        Share of the budget for the leaves.
+    leaf_share : float or "auto"
+        Share of the budget for the leaves. Where the budget is too small to tell good splits from bad ones, nearly all
+        of it: then splits are as good as random, and a filter or an average over clients has to choose.
     trees : int
         Trees a client.
     tree_rows : {"split_budget", "disjoint"}
@@ -84,11 +87,11 @@ class RegressionSettings:
     """
 
     selection: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
-    bins: int = 32
+    bins: int = 16
     depth: int | Auto = "auto"
     shared_below: int | Auto | None = "auto"
     depth_growth: float = 1.0
-    leaf_share: float = 0.5
+    leaf_share: float | Auto = "auto"
     trees: int = 1
     tree_rows: Literal["split_budget", "disjoint"] = "split_budget"
     target_clip: tuple[float, float] | None = None
@@ -110,7 +113,10 @@ class RegressionSettings:
     def splits(self) -> GrowerSettings:
         """What these settings share with those of classification trees, which also checks them."""
         names = ("selection", "bins", "depth", "shared_below", "depth_growth", "leaf_share", "trees", "tree_rows")
-        return GrowerSettings(**{name: getattr(self, name) for name in names})
+        given = {name: getattr(self, name) for name in names}
+        if self.leaf_share == "auto":
+            del given["leaf_share"]
+        return GrowerSettings(**given)
 
 
 @dataclass(frozen=True)
@@ -139,13 +145,16 @@ def resolve_regression(settings: RegressionSettings, epsilon: float, rows: int, 
             f"target_clip [{low:g}, {high:g}] must lie inside the schema's target_range "
             f"[{schema.target_range[0]:g}, {schema.target_range[1]:g}], with low < high"
         )
-    signal = rows * min(epsilon, 1e6 / rows) / settings.trees
-    plain = {**settings.splits().__dict__}
+    doublings = math.log2(max(1.0, rows * min(epsilon, 1e6 / rows) / settings.trees))
+    random_splits = doublings < _CHOOSING_PAYS
+    plain: dict[str, Any] = {**settings.splits().__dict__, "smoothing": "none"}
     if settings.depth == "auto":
-        plain["depth"] = max(1, min(12, round(0.8 * math.log2(max(signal, 2)) - 4)))
+        fitted = 0.6 * doublings if random_splits else 4 + 1.4 * (doublings - 13.3)
+        plain["depth"] = max(1, min(12, round(fitted)))
     if settings.shared_below == "auto":
-        plain["shared_below"] = max(0, round(math.log2(max(signal, 1)) / 2) - 4)
-    plain["smoothing"] = "none"
+        plain["shared_below"] = None if random_splits else max(0, round(doublings - 13.3))
+    if settings.leaf_share == "auto":
+        plain["leaf_share"] = 0.95 if random_splits else 0.15
     return ResolvedRegression(ResolvedSettings(**plain), (low, high))
 
 

@@ -11,7 +11,7 @@ from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger.accounting import check_delta, total_epsilon
 from dpforest.ledger.entries import Entry
 
-RECORD_UNIT = "one record added to or removed from one client's data"
+RECORD_UNIT = "one record added to or removed from one client's training rows"
 # Shares of a budget are sums of floating-point numbers; a total this close to the budget is the budget.
 _ROUNDING = 1e-9
 

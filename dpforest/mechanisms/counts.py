@@ -33,6 +33,15 @@ class DiscreteLaplaceCounts:
     epsilon: float
     sensitivity: int = 1
 
+    @property
+    def variance(self) -> float:
+        """Of the noise of one count."""
+        if math.isinf(self.epsilon):
+            return 0.0
+        # Of the two-sided geometric distribution with ratio q = exp(-1 / scale): 2 q / (1 - q)^2.
+        rate = self.epsilon / self.sensitivity
+        return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+
     def entry(self, what: str, rows: str = ALL_ROWS, times: int = 1, note: str = "") -> Entry:
         """The ledger line of such a release, for plans."""
         return Entry(what, "discrete Laplace", epsilon=self.epsilon, rows=rows, times=times, note=note)

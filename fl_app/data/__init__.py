@@ -3,7 +3,15 @@
 from fl_app.data.partition import Partition, client_rows, client_schema
 from fl_app.data.registry import build_source
 from fl_app.data.source import DataError, DataSource, Rows
-from fl_app.data.split import ClientData, Evaluation, client_data, client_roles, held_out_subjects, split_rows
+from fl_app.data.split import (
+    ClientData,
+    Evaluation,
+    client_data,
+    client_roles,
+    held_out_subjects,
+    public_rows,
+    split_rows,
+)
 
 __all__ = [
     "ClientData",
@@ -18,5 +26,6 @@ __all__ = [
     "client_rows",
     "client_schema",
     "held_out_subjects",
+    "public_rows",
     "split_rows",
 ]

@@ -13,7 +13,7 @@ from dpforest.schema import Schema
 from fl_app.data.cache import Recent
 from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer
 
-Kind = Literal["subject", "iid", "dirichlet", "quantity", "label_shares", "time_blocks"]
+Kind = Literal["subject", "iid", "dirichlet", "quantity", "label_shares", "time_blocks", "overlap"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,9 @@ class Partition:
         2019). ``quantity``: random rows, in shares drawn from one. ``label_shares``: random rows,
         so that the clients differ in their share of the first class as ``shares`` says.
         ``time_blocks``: consecutive rows in the order of time, about as many for each client,
-        and whole recordings where there are any.
+        and whole recordings where there are any. ``overlap``: every client draws ``share`` of all
+        training rows for itself, so that a row may lie with several; for comparisons with sources
+        that did so.
     clients : int or None
         Number of clients; None means one a subject, or one for each of ``shares``.
     alpha : float
@@ -39,6 +41,8 @@ class Partition:
         For ``label_shares``: the share of the first class in each client's rows, each between 0
         and 1. It is met, with equally many rows for each client, when the mean is the share of
         the first class in all rows; otherwise all are shifted towards it.
+    share : float
+        For ``overlap``: what each client draws of the training rows, above 0 and at most 1.
 
     Raises
     ------
@@ -51,9 +55,13 @@ class Partition:
     alpha: float = 0.5
     seed: int = 42
     shares: tuple[float, ...] = ()
+    share: float = 0.5
 
     def __post_init__(self) -> None:
-        check_choice("partition.kind", self.kind, ["subject", *DEALERS])
+        check_choice("partition.kind", self.kind, ["subject", *DEALERS, "overlap"])
+        number = isinstance(self.share, int | float) and not isinstance(self.share, bool)
+        if not (number and 0 < self.share <= 1):
+            raise DataError(f"partition.share {self.share!r} must be a number above 0 and at most 1")
         object.__setattr__(self, "shares", self._checked_shares())
         if self.kind == "label_shares" and self.clients is None:
             object.__setattr__(self, "clients", len(self.shares))
@@ -168,6 +176,9 @@ def client_rows(source: DataSource, partition: Partition, client: int, clients: 
         subjects = source.subjects()
         group = group_subjects(subjects, clients, dict.fromkeys(subjects, "train"))[client]
         return Rows.concat([source.load(subject) for subject in group])
+    if partition.kind == "overlap":
+        rows = Rows.concat([source.load(subject) for subject in source.subjects()])
+        return rows.take(drawn_share(len(rows), partition, client))
     deal = _dealt(source, partition, clients)
     mine = deal.rows[client]
     parts = []
@@ -180,6 +191,12 @@ def client_rows(source: DataSource, partition: Partition, client: int, clients: 
         np.concatenate([part.y for part in parts]),
         np.concatenate([part.recording for part in parts]),
     )
+
+
+def drawn_share(n: int, partition: Partition, client: int) -> np.ndarray:
+    """Positions that a client draws for itself of ``n`` rows, ascending (kind ``overlap``)."""
+    rng = np.random.default_rng([partition.seed, client])
+    return np.sort(rng.permutation(n)[: max(1, round(partition.share * n))])
 
 
 def check_client(source: DataSource, partition: Partition, client: int, clients: int) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from fl_app.data.cache import Recent
-from fl_app.data.partition import Partition, check_client, client_rows, group_subjects
+from fl_app.data.partition import Partition, check_client, client_rows, drawn_share, group_subjects
 from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer
 
 VALIDATION_SHARE = 0.2
+# Test and validation rows are drawn at stages 0 and 1.
+_PUBLIC_STAGE = 2
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ class Evaluation:
         Which subjects are held out: block ``fold`` of a fixed random order.
     held_out : int or None
         Subjects a fold; None means a sixth of them.
+    public_share : float
+        Share of the test rows (under ``split=recording``: of the test recordings) that is declared public: a method's
+        server may see these rows, nobody trains on them, and no model is judged by them. They are the same for both
+        values of ``part``. It stands for data of consenting people of the same kind; what such data would cost is
+        outside of any guarantee. From 0 (none) to below 1.
     subjects : sequence of str
         Names of the subjects to hold out, for ``split=subject``, instead of a fold. Under
         ``part=validation`` the first ``held_out`` of the others in the fixed order are judged.
@@ -53,6 +60,7 @@ class Evaluation:
     fold: int = 0
     held_out: int | None = None
     subjects: tuple[str, ...] = ()
+    public_share: float = 0.0
 
     def __post_init__(self) -> None:
         check_choice("evaluation.split", self.split, ["row", "recording", "subject"])
@@ -60,6 +68,9 @@ class Evaluation:
         number = isinstance(self.test_share, int | float) and not isinstance(self.test_share, bool)
         if not (number and 0 < self.test_share < 1):
             raise DataError(f"evaluation.test_share {self.test_share!r} must be between 0 and 1")
+        number = isinstance(self.public_share, int | float) and not isinstance(self.public_share, bool)
+        if not (number and 0 <= self.public_share < 1):
+            raise DataError(f"evaluation.public_share {self.public_share!r} must be 0 (none) or a number below 1")
         check_integer("evaluation.seed", self.seed, 0)
         check_integer("evaluation.fold", self.fold, 0)
         if self.held_out is not None:
@@ -78,10 +89,11 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class ClientData:
-    """The rows that a client trains on and those it judges a model by; either may be empty."""
+    """The rows that a client trains on, those it judges a model by, and those declared public; any may be empty."""
 
     train: Rows
     test: Rows
+    public: Rows
 
 
 def subject_roles(subjects: Sequence[str], evaluation: Evaluation) -> dict[str, str]:
@@ -180,7 +192,38 @@ def split_rows(rows: Rows, evaluation: Evaluation, is_classification: bool, clie
         rng = np.random.default_rng([evaluation.seed, client, stage])
         held_out = _held_out(train, evaluation.split, share, is_classification, rng)
         train, test = train.take(~held_out), train.take(held_out)
+    if evaluation.part == "test":
+        test = test.take(~_public(test, evaluation, is_classification, client))
     return train, test
+
+
+def _test_rows(rows: Rows, evaluation: Evaluation, is_classification: bool, client: int) -> Rows:
+    """The test part of a client's rows, whatever part is judged, public rows included."""
+    return split_rows(rows, replace(evaluation, part="test", public_share=0.0), is_classification, client)[1]
+
+
+def _public(test: Rows, evaluation: Evaluation, is_classification: bool, client: int) -> np.ndarray:
+    """Mask of the rows of a test part that are public."""
+    split = "recording" if evaluation.split == "recording" else "row"
+    rng = np.random.default_rng([evaluation.seed, client, _PUBLIC_STAGE])
+    return _held_out(test, split, evaluation.public_share, is_classification, rng)
+
+
+def _overlapping(
+    source: DataSource, partition: Partition, evaluation: Evaluation, client: int, clients: int
+) -> ClientData:
+    """Training rows that a client draws for itself; held-out rows are held out of all and dealt out evenly."""
+    rows = Rows.concat([source.load(subject) for subject in source.subjects()])
+    is_classification = source.schema().is_classification
+    test = _test_rows(rows, evaluation, is_classification, 0)
+    public = test.take(_public(test, evaluation, is_classification, 0))
+    train, judged = split_rows(rows, evaluation, is_classification, 0)
+    mine = slice(client, None, clients)
+    return ClientData(
+        train.take(drawn_share(len(train), partition, client)),
+        judged.take(np.arange(len(judged))[mine]),
+        public.take(np.arange(len(public))[mine]),
+    )
 
 
 def _held_out(rows: Rows, split: str, share: float, is_classification: bool, rng: np.random.Generator) -> np.ndarray:
@@ -235,20 +278,44 @@ def client_data(
     roles = subject_roles(subjects, evaluation) if by_subject else dict.fromkeys(subjects, "train")
     whose = group_subjects(subjects, clients, roles)[client] if partition.kind == "subject" else subjects
 
+    is_classification = source.schema().is_classification
+
     def build() -> ClientData:
+        if partition.kind == "overlap":
+            return _overlapping(source, partition, evaluation, client, clients)
         if not by_subject:
             rows = client_rows(source, partition, client, clients)
-            return ClientData(*split_rows(rows, evaluation, source.schema().is_classification, client))
+            test = _test_rows(rows, evaluation, is_classification, client)
+            public = test.take(_public(test, evaluation, is_classification, client))
+            return ClientData(*split_rows(rows, evaluation, is_classification, client), public)
         rows = Rows.concat([source.load(subject) for subject in whose])
         none = rows.take([])
         role = roles[whose[0]]
-        return ClientData(rows if role == "train" else none, rows if role == "test" else none)
+        if role == "train":
+            return ClientData(rows, none, none)
+        # Under part=validation the test subjects are unused, but for the rows of theirs that are public.
+        is_test = (role == "test") == (evaluation.part == "test")
+        public = _public(rows, evaluation, is_classification, client) if is_test else np.zeros(len(rows), dtype=bool)
+        return ClientData(none, rows.take(~public) if role == "test" else none, rows.take(public))
 
     return _recent.get(repr((source.fingerprint(whose), partition, evaluation, client, clients)), build)
 
 
+def public_rows(source: DataSource, partition: Partition, evaluation: Evaluation, clients: int) -> Rows:
+    """The rows that ``evaluation.public_share`` declares public, of all clients together.
+
+    For a server. In a federation of real nodes it takes them from its own copy of the data set.
+
+    Raises
+    ------
+    DataError
+        As `client_data`.
+    """
+    return Rows.concat([client_data(source, partition, evaluation, c, clients).public for c in range(clients)])
+
+
 def _bytes(data: ClientData) -> int:
-    return sum(rows.X.nbytes + rows.y.nbytes + rows.recording.nbytes for rows in (data.train, data.test))
+    return sum(rows.X.nbytes + rows.y.nbytes + rows.recording.nbytes for rows in (data.train, data.test, data.public))
 
 
 # A sweep comes back to the same clients again and again, in any worker: half a gigabyte a process.

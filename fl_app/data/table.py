@@ -84,7 +84,8 @@ class TableSource(DataSource):
 
     def at(self, path: str) -> TableSource:
         """The rows of one node, all of one client, in its own file or folder."""
-        own = TableSource(replace(self.settings, path=path, client_column=None))
+        # Refusing a value would tell the server about it; on a node it is clipped, whatever the message says.
+        own = TableSource(replace(self.settings, path=path, client_column=None, out_of_bounds="clip"))
         own._of_one_client = True
         return own
 
@@ -135,7 +136,9 @@ class TableSource(DataSource):
     @cached_property
     def _schema(self) -> Schema:
         given = self.settings.schema
-        return Schema.from_dict(given) if isinstance(given, Mapping) else Schema.from_yaml(Path(str(given)).expanduser())
+        return (
+            Schema.from_dict(given) if isinstance(given, Mapping) else Schema.from_yaml(Path(str(given)).expanduser())
+        )
 
     @cached_property
     def _subjects(self) -> tuple[str, ...]:

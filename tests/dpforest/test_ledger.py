@@ -147,7 +147,7 @@ def test_anything_unprotected_leaves_no_guarantee():
     ledger.charge(entry(0.5))
     assert ledger.guarantee().holds
     assert str(ledger.guarantee()) == (
-        "epsilon = 0.5 (pure) for one record added to or removed from one client's data; "
+        "epsilon = 0.5 (pure) for one record added to or removed from one client's training rows; "
         "nobody but the data owner is trusted"
     )
     ledger.unprotected("number of rows", "sent in clear")

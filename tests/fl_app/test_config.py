@@ -32,7 +32,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_unknown_overrides_name_the_nearest(override: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check_overrides(["seed=1", override])
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_options_of_another_strategy_are_refused_for_this_one() -> None:
@@ -44,7 +45,8 @@ def test_options_of_another_strategy_are_refused_for_this_one() -> None:
 def test_overrides_of_flwr_run_come_as_one_string() -> None:
     text = "strategy=one_shot '+strategy.candidate_bounds.a=[0, 1]' privacy.epsilon=0.5 memorization=[1,2] seed=3"
     overrides = split_overrides(text)
-    assert overrides[1] == "+strategy.candidate_bounds.a=[0, 1]" and len(overrides) == 5
+    assert overrides[1] == "+strategy.candidate_bounds.a=[0, 1]"
+    assert len(overrides) == 5
     experiment = to_experiment(compose_config(overrides))
     assert (experiment.privacy.epsilon, experiment.seed, experiment.memorization) == (0.5, 3, (1, 2))
     assert dict(experiment.settings.candidate_bounds) == {"a": [0, 1]}
@@ -82,5 +84,6 @@ def test_defaults_and_shipped_settings_are_valid() -> None:
 def test_bad_overrides_at_the_command_line() -> None:
     command = [sys.executable, "-m", "fl_app", "strategy=one_shto"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
     assert "error: no strategy 'one_shto'; did you mean 'one_shot'?" in done.stderr

@@ -23,19 +23,25 @@ def test_the_meter_counts_bytes_of_all_records() -> None:
     replies, total = meter.exchange(messages, 1)
     assert len(replies) == 2
     size = reply["arrays"].count_bytes() + reply["m"].count_bytes()  # type: ignore[union-attr]
-    assert 4000 < size < 5000 and size == meter.by_node[1000].up
-    assert total.down == 2 * sent.count_bytes() and 1000 < sent.count_bytes() < 1200
-    assert total.up == meter.by_node[1000].up + meter.by_node[1001].up and 1002 not in meter.by_node
+    assert 4000 < size < 5000
+    assert size == meter.by_node[1000].up
+    assert total.down == 2 * sent.count_bytes()
+    assert 1000 < sent.count_bytes() < 1200
+    assert total.up == meter.by_node[1000].up + meter.by_node[1001].up
+    assert 1002 not in meter.by_node
     again, _ = meter.exchange(messages[:1], 1)
-    assert meter.by_node[1000].down == 2 * sent.count_bytes() and len(again) == 1
+    assert meter.by_node[1000].down == 2 * sent.count_bytes()
+    assert len(again) == 1
     nothing, total = meter.exchange([], 1)
-    assert nothing == [] and (total.down, total.up) == (0, 0)
+    assert nothing == []
+    assert (total.down, total.up) == (0, 0)
 
 
 def test_bytes_of_a_run_are_those_of_its_clients(tmp_path: Path) -> None:
     done = run(make(write_table(tmp_path)))
     (row,) = done.rounds
-    assert done.metrics["bytes_up"] == row["bytes_up"] and done.metrics["bytes_down"] == row["bytes_down"]
+    assert done.metrics["bytes_up"] == row["bytes_up"]
+    assert done.metrics["bytes_down"] == row["bytes_down"]
     assert sum(c["bytes_down"] for c in done.clients) == row["bytes_down"] + row["evaluation_bytes_down"]
     trees = done.side._forest.n_nodes * 2  # type: ignore[attr-defined]
     assert row["bytes_up"] > trees
@@ -54,4 +60,6 @@ def test_a_client_that_breaks_is_answered_for_as_in_a_simulation() -> None:
 
     grid = InProcessGrid(broken, CLIENTS)  # type: ignore[arg-type]
     (reply,) = grid.send_and_receive([Message(RecordDict(), 1001, MessageType.TRAIN)])
-    assert reply.has_error() and "no power" in reply.error.reason and reply.metadata.src_node_id == 1001
+    assert reply.has_error()
+    assert "no power" in reply.error.reason
+    assert reply.metadata.src_node_id == 1001

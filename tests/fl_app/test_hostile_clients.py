@@ -209,10 +209,13 @@ def test_a_bad_update_costs_its_client_only(dataset: dict[str, Any], honest: dic
     act, reason = HOSTILE[name]
     done = run(make(dataset), app=Interfering({BAD: act}))
     (failure,) = done.failures
-    assert (failure.round, failure.client) == (1, BAD) and reason in failure.reason
-    assert done.metrics["confusion"] == honest["confusion"] and done.metrics["failures"] == 1
+    assert (failure.round, failure.client) == (1, BAD)
+    assert reason in failure.reason
+    assert done.metrics["confusion"] == honest["confusion"]
+    assert done.metrics["failures"] == 1
     assert [row["failures"] for row in done.clients] == [0, 0, 1, 0]
-    assert done.rounds[0]["answered"] == 3 and done.rounds[0]["asked"] == CLIENTS
+    assert done.rounds[0]["answered"] == 3
+    assert done.rounds[0]["asked"] == CLIENTS
 
 
 def test_no_bytes_of_a_client_are_run(dataset: dict[str, Any], tmp_path: Path) -> None:
@@ -250,14 +253,17 @@ def test_a_row_count_that_nobody_asked_for_buys_no_larger_trees(dataset: dict[st
 def test_an_unprotected_client_spoils_the_guarantee_and_nothing_else(dataset: dict[str, Any]) -> None:
     done = run(make(dataset), app=Interfering({BAD: entry(what="my rows", protected=False, epsilon=0.0)}))
     assert not done.failures
-    assert done.privacy["epsilon"] == "inf" and "my rows" in done.privacy["guarantee"]
+    assert done.privacy["epsilon"] == "inf"
+    assert "my rows" in done.privacy["guarantee"]
 
 
 def test_a_ledger_that_does_not_add_up_is_named_at_the_end(dataset: dict[str, Any]) -> None:
     # Gaussian noise has no pure epsilon, and this run allows no delta.
     done = run(make(dataset), app=Interfering({BAD: entry(epsilon=0.0, mu=1.0)}))
-    assert [f.client for f in done.failures] == [BAD] and "does not add up" in done.failures[0].reason
-    assert str(BAD) not in done.privacy["clients"] and done.privacy["epsilon"] == pytest.approx(2.0)
+    assert [f.client for f in done.failures] == [BAD]
+    assert "does not add up" in done.failures[0].reason
+    assert str(BAD) not in done.privacy["clients"]
+    assert done.privacy["epsilon"] == pytest.approx(2.0)
 
 
 JUDGEMENTS: dict[str, tuple[Act, str]] = {
@@ -287,14 +293,18 @@ def test_a_bad_judgement_costs_its_client_only(dataset: dict[str, Any], name: st
     act, reason = JUDGEMENTS[name]
     done = run(make(dataset, memorization=[5]), app=Interfering({BAD: act}, "evaluate"))
     (failure,) = done.failures
-    assert failure.client == BAD and reason in failure.reason
-    assert done.metrics["test_rows"] == 3 * 18 and 0 <= done.metrics["memorization_rate"]["5"] <= 1
-    assert "accuracy" not in done.clients[BAD] and "accuracy" in done.clients[0]
+    assert failure.client == BAD
+    assert reason in failure.reason
+    assert done.metrics["test_rows"] == 3 * 18
+    assert 0 <= done.metrics["memorization_rate"]["5"] <= 1
+    assert "accuracy" not in done.clients[BAD]
+    assert "accuracy" in done.clients[0]
 
 
 def test_accuracies_by_owner_may_be_withheld(dataset: dict[str, Any]) -> None:
     done = run(make(dataset, memorization=[5]), app=Interfering({BAD: with_config(by_owner=None)}, "evaluate"))
-    assert not done.failures and set(done.metrics["owner_accuracy"]) == {"0", "1", "2", "3"}
+    assert not done.failures
+    assert set(done.metrics["owner_accuracy"]) == {"0", "1", "2", "3"}
 
 
 def test_below_min_clients_the_run_ends_with_the_reasons(dataset: dict[str, Any]) -> None:
@@ -308,7 +318,8 @@ def test_below_min_clients_the_run_ends_with_the_reasons(dataset: dict[str, Any]
 
 def test_when_nobody_can_judge_the_run_still_ends(dataset: dict[str, Any]) -> None:
     done = run(make(dataset), app=Interfering(dict.fromkeys(range(CLIENTS), _raise), "evaluate"))
-    assert "accuracy" not in done.metrics and len(done.failures) == CLIENTS
+    assert "accuracy" not in done.metrics
+    assert len(done.failures) == CLIENTS
 
 
 def _as_from(reply: Message, node: int) -> Message:
@@ -322,7 +333,8 @@ def test_replies_of_unknown_nodes_and_second_replies_are_dropped(
     experiment = make(dataset)
     everyone = run(experiment).metrics["confusion"]
     twice = run_experiment(experiment, MeddlingGrid(CLIENTS, lambda replies: replies + replies[::-1]))
-    assert twice.metrics["confusion"] == everyone and not twice.failures
+    assert twice.metrics["confusion"] == everyone
+    assert not twice.failures
 
     def stranger(replies: list[Message]) -> list[Message]:
         return [*replies[:BAD], _as_from(replies[BAD], 666), *replies[BAD + 1 :]]
@@ -350,8 +362,7 @@ def test_nodes_that_introduce_themselves_badly_are_left_out(dataset: dict[str, A
     with pytest.raises(DPForestError, match="no node plays client 2"):
         run_experiment(make(dataset, partition={"clients": 4}), grid)
     grid = InProcessGrid(Interfering({BAD: introduce(0)}, "query"), CLIENTS)  # type: ignore[arg-type]
-    with pytest.raises(DPForestError, match="two nodes have partition-id 0"):
-        roster(grid, list(grid.get_node_ids()), 1)
+    assert roster(grid, list(grid.get_node_ids()), 1) == {1: 1001, 3: 1003}, "a number that two nodes claim is nobody's"
     grid = InProcessGrid(Interfering(dict.fromkeys(range(CLIENTS), _silent), "query"), CLIENTS)  # type: ignore[arg-type]
     with pytest.raises(DPForestError, match="no node introduced itself"):
         roster(grid, list(grid.get_node_ids()), 1)
@@ -374,4 +385,5 @@ def test_rows_sent_to_the_centralized_baseline_are_checked(
 ) -> None:
     experiment: Experiment = make(dataset, strategy={"name": "centralized", "trees": 3})
     done = run(experiment, app=Interfering({BAD: with_arrays(**arrays)}))
-    assert [failure.client for failure in done.failures] == [BAD] and reason in done.failures[0].reason
+    assert [failure.client for failure in done.failures] == [BAD]
+    assert reason in done.failures[0].reason

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,8 +30,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def _no_grid() -> None:
+def _outside_of_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
     InProcessGrid(app, 1)  # gives this process the identity that Flower's messages need
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
 
 
 def node(simulated: bool = False, **settings: Any) -> Context:
@@ -80,7 +83,10 @@ def own(dataset: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
         ({"experiment": "[" * 200_000}, "RecursionError"),
         ({"experiment": b"\x80\x04N."}, "the experiment is no JSON"),
         ({"experiment": '{"strategy": 5, "dataset": {}}'}, "strategy 5: expected a group"),
-        ({"experiment": '{"strategy": {"name": "os.system"}, "dataset": {"name": "watch"}}'}, "no strategy 'os.system'"),
+        (
+            {"experiment": '{"strategy": {"name": "os.system"}, "dataset": {"name": "watch"}}'},
+            "no strategy 'os.system'",
+        ),
         ({"experiment": '{"strategy": {"name": "one_shot"}, "dataset": {"name": "x"}}'}, "dataset.name 'x' is unknown"),
         ({"round": 0}, "the message says round=0"),
         ({"round": 10**12}, "the message says round=1000000000000"),
@@ -176,11 +182,16 @@ def test_seeded_noise_is_for_simulations_only(dataset: dict[str, Any]) -> None:
     assert len({tuple(values) for values in real}) > 1, "nobody can replay the noise of a real node"
 
 
-def test_what_a_message_says_does_not_make_a_node_simulated(dataset: dict[str, Any]) -> None:
+def test_what_a_message_says_does_not_make_a_node_simulated(
+    dataset: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     context = node()
     ask(context, make(dataset), **{"in-process": True})
     assert not is_simulated(context)
     assert not is_simulated(node(**{"in-process": "false"}))
+    for started in (False, True):  # the engine's actors, and only they, run in a process of Ray
+        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda started=started: started))
+        assert is_simulated(node()) == started
 
 
 @pytest.mark.parametrize(
@@ -205,7 +216,8 @@ def test_limits_of_the_owner_hold(
 def test_an_owner_can_allow_more(dataset: dict[str, Any]) -> None:
     context = node(**own(dataset, strategies="centralized", **{"max-epsilon": float("inf")}))
     reply = ask(context, make(dataset, strategy={"name": "centralized"}, epsilon="inf"), clients=1)
-    assert "all training rows" in str(reply[CONFIG]["ledger"]) and ARRAYS in reply
+    assert "all training rows" in str(reply[CONFIG]["ledger"])
+    assert ARRAYS in reply
     assert ARRAYS in ask(node(**own(dataset, strategies="one_shot")), make(dataset), clients=1)
 
 
@@ -262,4 +274,5 @@ def test_a_node_cannot_be_asked_many_questions_until_one_works(dataset: dict[str
 def test_an_introduction_tells_public_facts_only() -> None:
     message = Message(RecordDict({CONFIG: ConfigRecord({"ask": "everything"})}), 1000, MessageType.QUERY)
     reply = app(message, node(**{"data-path": "/home/me", "max-epsilon": 1.0}))
-    assert dict(reply.content[CONFIG]) == {"partition-id": 0} and set(reply.content) == {CONFIG}
+    assert dict(reply.content[CONFIG]) == {"partition-id": 0}
+    assert set(reply.content) == {CONFIG}

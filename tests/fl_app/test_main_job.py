@@ -46,7 +46,8 @@ def test_the_run_folder_has_everything(watch: tuple[Path, Any]) -> None:
     folder, _ = watch
     assert {path.name for path in folder.iterdir()} == FILES
     config = yaml.safe_load((folder / "config.yaml").read_text())
-    assert config["overrides"] == ["seed=3", "memorization=[5]"] and config["seed"] == 3
+    assert config["overrides"] == ["seed=3", "memorization=[5]"]
+    assert config["seed"] == 3
     with (folder / "clients.csv").open() as file:
         clients = list(csv.DictReader(file))
     assert [row["client"] for row in clients] == [str(i) for i in range(10)]
@@ -75,8 +76,11 @@ def test_metrics_fit_together(watch: tuple[Path, Any]) -> None:
     assert metrics["test_rows"] == confusion.sum() == sum(row["test_rows"] for row in done.clients)
     assert metrics["accuracy"] == pytest.approx(np.trace(confusion) / confusion.sum())
     assert 1 / 7 < metrics["worst_client"] <= metrics["accuracy"] <= metrics["best_client"] <= 1
-    assert metrics["clients"] == 10 and metrics["failures"] == 0 and metrics["rounds"] == 1
-    assert metrics["bytes_up"] > 1000 and metrics["bytes_down"] > 1000
+    assert metrics["clients"] == 10
+    assert metrics["failures"] == 0
+    assert metrics["rounds"] == 1
+    assert metrics["bytes_up"] > 1000
+    assert metrics["bytes_down"] > 1000
     assert sum(metrics["importances"].values()) == pytest.approx(1)
     assert 0 <= metrics["memorization_rate"]["5"] <= 1
     assert set(metrics["owner_accuracy"]) == {str(i) for i in range(10)}
@@ -85,8 +89,10 @@ def test_metrics_fit_together(watch: tuple[Path, Any]) -> None:
 def test_every_client_spent_the_budget_and_no_more(watch: tuple[Path, Any]) -> None:
     folder, _ = watch
     privacy = json.loads((folder / "privacy.json").read_text())
-    assert privacy["epsilon"] == pytest.approx(1) and privacy["delta"] == 0
-    assert privacy["unit"] == RECORD_UNIT and privacy["record"].startswith("one window")
+    assert privacy["epsilon"] == pytest.approx(1)
+    assert privacy["delta"] == 0
+    assert privacy["unit"] == RECORD_UNIT
+    assert privacy["record"].startswith("one window")
     assert set(privacy["clients"]) == {str(i) for i in range(10)}
     for ledger in privacy["clients"].values():
         # The growers split epsilon over depths: the shares of all entries add up by plain composition.
@@ -124,7 +130,8 @@ def test_same_seed_same_numbers_other_seed_other_numbers(tmp_path: Path) -> None
 )
 def test_every_setting_spends_exactly_the_budget(tmp_path: Path, strategy: dict[str, Any]) -> None:
     done = run(make(write_table(tmp_path), strategy=strategy, epsilon=4.0))
-    assert done.privacy["epsilon"] == pytest.approx(4.0) and not done.failures
+    assert done.privacy["epsilon"] == pytest.approx(4.0)
+    assert not done.failures
     assert done.metrics["accuracy"] > 0.4  # a third would be chance
 
 
@@ -145,23 +152,27 @@ def test_published_setting_charges_every_node(tmp_path: Path) -> None:
 
 def test_without_privacy_the_same_code_says_that_nothing_is_guaranteed(tmp_path: Path) -> None:
     done = run(make(write_table(tmp_path), strategy=TREES | {"bins": 9}, epsilon="inf"))
-    assert done.privacy["epsilon"] == "inf" and "none" in done.privacy["guarantee"]
+    assert done.privacy["epsilon"] == "inf"
+    assert "none" in done.privacy["guarantee"]
     assert done.metrics["accuracy"] == 1.0  # the three classes are thirds of one feature, and 9 bins have their bounds
     json.dumps(done.metrics, allow_nan=False), json.dumps(done.privacy, allow_nan=False)
 
 
 def test_held_out_subjects_take_no_part_in_training(tmp_path: Path) -> None:
     done = run(make(write_table(tmp_path), evaluation={"split": "subject", "held_out": 1}))
-    assert done.metrics["clients"] == 3 and done.metrics["test_rows"] == 90
+    assert done.metrics["clients"] == 3
+    assert done.metrics["test_rows"] == 90
     assert [row["trains"] for row in done.clients].count(False) == 1
     (judge,) = [row for row in done.clients if not row["trains"]]
-    assert judge["test_rows"] == 90 and str(judge["client"]) not in done.privacy["clients"]
+    assert judge["test_rows"] == 90
+    assert str(judge["client"]) not in done.privacy["clients"]
 
 
 def test_whole_recordings_are_held_out() -> None:
     dataset = {"name": "watch"}
     done = run(make(dataset, evaluation={"split": "recording"}), 10)
-    assert not done.failures and done.metrics["test_rows"] > 0
+    assert not done.failures
+    assert done.metrics["test_rows"] > 0
     assert all("accuracy" in row for row in done.clients)
 
 
@@ -169,13 +180,15 @@ def test_whole_recordings_are_held_out() -> None:
 def test_rows_can_be_dealt_out_again(tmp_path: Path, kind: str) -> None:
     dataset = write_table(tmp_path)
     done = run(make(dataset, partition={"kind": kind, "clients": 6, "alpha": 5.0}), 6)
-    assert done.metrics["clients"] == 6 and not done.failures
+    assert done.metrics["clients"] == 6
+    assert not done.failures
     assert 66 <= done.metrics["test_rows"] <= 78  # a fifth of 360, rounded in each client
 
 
 def test_with_fewer_nodes_than_subjects_a_node_holds_several(tmp_path: Path) -> None:
     done = run(make(write_table(tmp_path)), nodes=2)
-    assert done.metrics["clients"] == 2 and done.metrics["test_rows"] == 72
+    assert done.metrics["clients"] == 2
+    assert done.metrics["test_rows"] == 72
 
 
 def test_more_clients_than_subjects_is_refused_with_the_number_to_use(tmp_path: Path) -> None:
@@ -278,7 +291,8 @@ def test_a_method_needs_no_change_of_the_app(tmp_path: Path) -> None:
     dataset = write_table(tmp_path)
     experiment = make(dataset, strategy={"name": "only_in_a_test", "share": 0.5}, epsilon=12.0)
     done = run_job(experiment, InProcessGrid(client_app, CLIENTS), tmp_path / "run")
-    assert done.privacy["epsilon"] == pytest.approx(6.0) and len(done.rounds) == 3
+    assert done.privacy["epsilon"] == pytest.approx(6.0)
+    assert len(done.rounds) == 3
     counts = json.loads((tmp_path / "run" / "model" / "counts.json").read_text())
     assert counts == pytest.approx([3 * 288 / 3] * 3, abs=40)
     assert done.metrics["accuracy"] == pytest.approx(1 / 3, abs=0.05)

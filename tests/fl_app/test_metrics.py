@@ -41,7 +41,8 @@ def test_classification_by_hand() -> None:
 
 def test_regression_by_hand() -> None:
     summary = summarize(regression_sums(np.array([1.0, 2.0, 6.0]), np.array([2.0, 2.0, 5.0])))
-    assert summary["mse"] == pytest.approx(2 / 3) and summary["mae"] == pytest.approx(2 / 3)
+    assert summary["mse"] == pytest.approx(2 / 3)
+    assert summary["mae"] == pytest.approx(2 / 3)
     assert summary["r2"] == pytest.approx(1 - 2 / 14)  # 14 = 2^2 + 1^2 + 3^2 around the mean 3
     assert summary["pearson"] == pytest.approx(9 / math.sqrt(14 * 6))
     assert primary_metric(summary) == "r2"
@@ -102,4 +103,5 @@ def test_memorization_rate_by_hand() -> None:
     # Owner 0's tree is best at home (0.9 > 0.8, 0.7); owner 1's ties abroad; owner 2's is better abroad.
     assert memorization_rate(accuracies) == pytest.approx(1 / 3)
     assert memorization_rate({**accuracies, 3: {}}) == pytest.approx(1 / 3), "a client without a tree has no say"
-    assert math.isnan(memorization_rate({})) and math.isnan(memorization_rate({0: {5: 1.0}}))
+    assert math.isnan(memorization_rate({}))
+    assert math.isnan(memorization_rate({0: {5: 1.0}}))

@@ -15,10 +15,10 @@ import pytest
 from hand_made import CLIENTS, Interfering, make, write_table
 
 from fl_app.client_app import app as client_app
-from fl_app.results import write_results
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import default_output, run_job
-from fl_app.run_folder import OutputError, RunFolder, find_runs, is_finished
+from fl_app.results import write_results
+from fl_app.run_folder import OutputError, find_runs, is_finished
 from strategies.method import TooFewClients
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,9 +42,11 @@ def test_a_failed_run_says_why_and_is_not_found(dataset: dict[str, Any], tmp_pat
     with pytest.raises(TooFewClients):
         job(dataset, tmp_path / "run", Interfering(dict.fromkeys(range(CLIENTS), _raise)))
     reason = (tmp_path / "run" / "FAILED.txt").read_text()
-    assert reason.startswith("TooFewClients: round 1: 0 of 4 clients") and "no power" in reason
+    assert reason.startswith("TooFewClients: round 1: 0 of 4 clients")
+    assert "no power" in reason
     assert (tmp_path / "run" / "config.yaml").is_file(), "what was tried can be read and tried again"
-    assert not is_finished(tmp_path / "run") and find_runs([tmp_path]) == []
+    assert not is_finished(tmp_path / "run")
+    assert find_runs([tmp_path]) == []
     assert os.listdir(tmp_path) == ["run"]
 
 
@@ -59,7 +61,8 @@ def test_results_that_cannot_be_written_make_a_failed_run(
         job(dataset, tmp_path / "run")
     assert (tmp_path / "run" / "metrics.json").is_file(), "it was written before the disk was full"
     assert "No space left" in (tmp_path / "run" / "FAILED.txt").read_text()
-    assert not is_finished(tmp_path / "run") and find_runs([tmp_path]) == []
+    assert not is_finished(tmp_path / "run")
+    assert find_runs([tmp_path]) == []
 
 
 @pytest.mark.parametrize("place", ["file/below/run", "file", "/proc/dpforest/run"])
@@ -68,13 +71,12 @@ def test_a_folder_that_cannot_be_written_is_named(dataset: dict[str, Any], tmp_p
     asked: list[object] = []
     with pytest.raises(OutputError, match=r"cannot write .*choose another folder with output=") as caught:
         job(dataset, tmp_path / place, lambda *call: asked.append(call))
-    assert "\n" not in str(caught.value) and not asked, "nobody computes for nothing"
+    assert "\n" not in str(caught.value)
+    assert not asked, "nobody computes for nothing"
     assert sorted(os.listdir(tmp_path)) == ["file"]
 
 
-def test_no_write_permission_is_named(
-    dataset: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_write_permission_is_named(dataset: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(self: Path, *args: object, **kwargs: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -88,7 +90,8 @@ def test_a_folder_with_files_is_left_alone(dataset: dict[str, Any], tmp_path: Pa
     (tmp_path / "run" / "precious.txt").write_text("mine")
     with pytest.raises(OutputError, match="holds files already: choose another output folder"):
         job(dataset, tmp_path / "run")
-    assert os.listdir(tmp_path / "run") == ["precious.txt"] and os.listdir(tmp_path) == ["run"]
+    assert os.listdir(tmp_path / "run") == ["precious.txt"]
+    assert os.listdir(tmp_path) == ["run"]
 
 
 def test_an_empty_folder_is_used(dataset: dict[str, Any], tmp_path: Path) -> None:
@@ -112,7 +115,8 @@ def test_default_folders_do_not_collide(dataset: dict[str, Any], tmp_path: Path)
         output = default_output(experiment, tmp_path)
         output.mkdir()
         names.add(output.name)
-    assert len(names) == 3 and all("one_shot-table" in name for name in names)
+    assert len(names) == 3
+    assert all("one_shot-table" in name for name in names)
 
 
 KILLED = """

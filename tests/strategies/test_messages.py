@@ -58,7 +58,8 @@ def test_nothing_but_plain_numbers_is_read() -> None:
             read_arrays(RecordDict({ARRAYS: to_arrays_record({"x": array})}))
     with pytest.raises(BadMessage, match="9 dimensions"):
         read_arrays(RecordDict({ARRAYS: to_arrays_record({"x": np.zeros((1,) * 9)})}))
-    assert read_arrays(RecordDict()) == {} and read_arrays(RecordDict({ARRAYS: ArrayRecord()})) == {}
+    assert read_arrays(RecordDict()) == {}
+    assert read_arrays(RecordDict({ARRAYS: ArrayRecord()})) == {}
     with pytest.raises(BadMessage, match="no settings"):
         read_config(RecordDict())
 
@@ -66,21 +67,25 @@ def test_nothing_but_plain_numbers_is_read() -> None:
 def test_an_update_says_what_it_cost() -> None:
     ledger = Ledger(Budget(2.0))
     ledger.charge(Entry("counts", "discrete Laplace", epsilon=1.5))
-    content = update_content(Update({"x": np.arange(3)}, {"rows": 7}), 5, ledger)
-    assert content[CONFIG]["client"] == 5 and content[METRICS]["rows"] == 7.0
+    content = update_content(Update({"x": np.arange(3)}, {"rows": 7}), 5, ledger, "secure")
+    assert content[CONFIG]["client"] == 5
+    assert content[CONFIG]["noise"] == "secure"
+    assert content[METRICS]["rows"] == 7.0
     assert Ledger.from_dict(json.loads(str(content[CONFIG]["ledger"]))).guarantee().epsilon == 1.5
 
 
 def test_an_error_is_one_setting() -> None:
     content = error_content(3, BadMessage("no rows"))
-    assert set(content) == {CONFIG} and dict(content[CONFIG]) == {"client": 3, "error": "BadMessage: no rows"}
+    assert set(content) == {CONFIG}
+    assert dict(content[CONFIG]) == {"client": 3, "error": "BadMessage: no rows"}
 
 
 def test_settings_of_two_messages_are_not_shared() -> None:
     shared = {"round": 1}
     one, two = copied(shared), copied(shared)
     one["round"] = 2
-    assert two["round"] == 1 and isinstance(one, ConfigRecord)
+    assert two["round"] == 1
+    assert isinstance(one, ConfigRecord)
 
 
 def stump(owner: str = "4") -> Forest:

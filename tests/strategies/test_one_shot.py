@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpforest.errors import BudgetExceeded, DPForestError, InvalidForest
-from dpforest.ledger import Budget, Ledger
+from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.noise import Noise, Seeded
 from dpforest.schema import Feature, Schema
 from strategies.method import ClientTask, ClientUpdate, Task, Update
@@ -41,6 +41,13 @@ def train(public: Task, client: int = 0, n: int = 200) -> tuple[ClientUpdate, Le
     return ClientUpdate(update.arrays, update.metrics, client), own.ledger
 
 
+def aggregate(server: OneShotServer, updates: list[ClientUpdate]) -> Any:
+    """As the app does: check each update, then put them together."""
+    for update in updates:
+        server.check(update)
+    return server.aggregate(1, updates)
+
+
 @given(
     st.floats(1e-3, 50),
     st.fixed_dictionaries(
@@ -68,31 +75,34 @@ def test_what_was_planned_is_what_is_spent(epsilon: float, options: dict[str, An
     plan = Ledger(public.budget)
     plan.require(server.planned())
     update, ledger = train(public)
-    assert ledger.guarantee().holds and ledger.guarantee().epsilon == pytest.approx(epsilon)
+    assert ledger.guarantee().holds
+    assert ledger.guarantee().epsilon == pytest.approx(epsilon)
     if options.get("rows") != "noised":  # whose plan depends on the noised count
         assert list(ledger.entries) == server.planned()
-    server.check(update)
-    arrays = server.aggregate(1, [update])
+    arrays = aggregate(server, [update])
     probability = OneShotClient().predict(client_task(public), rows(50, 9)[0], arrays)
-    assert probability.shape == (50, 3) and np.allclose(probability.sum(axis=1), 1, atol=1e-5)
+    assert probability.shape == (50, 3)
+    assert np.allclose(probability.sum(axis=1), 1, atol=1e-5)
 
 
 def test_two_clients_vote_with_their_own_trees() -> None:
     public = task(20.0, depth=3)
     server = OneShotServer(public)
     updates = [train(public, client)[0] for client in (0, 1)]
-    arrays = server.aggregate(1, updates)
+    arrays = aggregate(server, updates)
     assert arrays["owners"].tolist() == [0, 1]
     X, y = rows(300, 7)
     votes = OneShotClient().predict_by_owner(client_task(public), X, arrays)
-    assert votes is not None and set(votes) == {0, 1}
+    assert votes is not None
+    assert set(votes) == {0, 1}
     for owner, update in enumerate(updates):
         alone = OneShotServer(public)
-        probability = OneShotClient().predict(client_task(public), X, alone.aggregate(1, [update]))
+        probability = OneShotClient().predict(client_task(public), X, aggregate(alone, [update]))
         np.testing.assert_array_equal(votes[owner], probability.argmax(axis=1))
     together = OneShotClient().predict(client_task(public), X, arrays)
     assert (together.argmax(axis=1) == y).mean() > 0.8
-    assert server.report()["trees"] == 2 and server.report()["importances"]["a"] > server.report()["importances"]["b"]
+    assert server.report()["trees"] == 2
+    assert server.report()["importances"]["a"] > server.report()["importances"]["b"]
 
 
 def test_the_budget_cannot_be_spent_twice_and_no_row_is_read_for_it() -> None:
@@ -107,16 +117,10 @@ def test_the_budget_cannot_be_spent_twice_and_no_row_is_read_for_it() -> None:
         OneShotClient().train(own, rows()[0].view(Unreadable), rows()[1], {})
     for spent in ("noised", "schema"):
         own = client_task(task(rows=spent))
-        own.ledger.charge(Ledger(Budget(1.0)) and _entry(0.005))
+        own.ledger.charge(Entry("something else", "discrete Laplace", epsilon=0.005))
         with pytest.raises(BudgetExceeded):
             OneShotClient().train(own, rows()[0].view(Unreadable), rows()[1], {})
         assert len(own.ledger.entries) == 1
-
-
-def _entry(epsilon: float) -> Any:
-    from dpforest.ledger import Entry
-
-    return Entry("something else", "discrete Laplace", epsilon=epsilon)
 
 
 def test_a_client_without_rows_sends_noise_only() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,8 @@ from dpforest.errors import DPForestError
 from strategies import registry
 from strategies.method import Method
 from strategies.settings import build_settings
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -31,25 +35,29 @@ def test_a_name_is_never_an_import_path(name: str) -> None:
 
 
 def test_an_unknown_name_gets_the_nearest_and_all() -> None:
-    with pytest.raises(DPForestError, match=r"no strategy 'oneshot'; did you mean 'one_shot'\? \(there are .*standalone"):
+    with pytest.raises(
+        DPForestError, match=r"no strategy 'oneshot'; did you mean 'one_shot'\? \(there are .*standalone"
+    ):
         registry.get_method("oneshot")
 
 
 def test_looking_for_one_method_imports_no_neural_network() -> None:
-    registry.get_method("one_shot")
-    assert "tensorflow" not in sys.modules and "keras" not in sys.modules
+    code = "import sys; from strategies.registry import get_method; get_method('one_shot'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert not {"tensorflow", "keras"} & set(done.stdout.split())
 
 
 def test_a_registered_method_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
     own = Method("mine", Options, None, None, "unit", "trust")  # type: ignore[arg-type]
     registry.register(own)
-    assert registry.get_method("mine") is own and not own.self_protecting
+    assert registry.get_method("mine") is own
+    assert not own.self_protecting
 
 
 def test_settings_name_what_is_wrong() -> None:
     assert build_settings(Options, {"depth": 3}, "here") == Options(3)
     with pytest.raises(DPForestError, match=r"here: unknown option 'leafshare'; did you mean 'leaf_share'\?"):
         build_settings(Options, {"depth": 3, "leafshare": 1}, "here")
-    with pytest.raises(DPForestError, match="here: .*missing.*'depth'"):
+    with pytest.raises(DPForestError, match=r"here: .*missing.*'depth'"):
         build_settings(Options, {}, "here")

@@ -1,0 +1,220 @@
+"""From noised sums to trees: everything here is post-processing and costs no budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpforest.boosting.bins import Marginals
+from dpforest.boosting.gains import FeatureGains
+from dpforest.boosting.settings import BoostPlan
+from dpforest.boosting.trees import Structure, random_structure
+from dpforest.errors import DPForestError
+from dpforest.forest import Forest
+from dpforest.forest.codec import fill_inner_nodes
+from dpforest.schema import Schema
+
+# Largest change of a score by one leaf.
+LARGEST_WEIGHT = 2.0
+# Share of the classes' chances that is spread evenly, so that no class starts at minus infinity.
+_EVEN_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Start:
+    """What all parties need before the first tree; plain numbers of noised histograms.
+
+    Parameters
+    ----------
+    cuts : ndarray of float64, shape (n_features, n_cuts)
+        Thresholds; float32 numbers.
+    base : ndarray of float64, shape (n_outputs,)
+        Score of every record before the first tree.
+    clip : float
+        Norm above which gradients are shortened.
+    """
+
+    cuts: np.ndarray
+    base: np.ndarray
+    clip: float
+
+
+@dataclass(frozen=True)
+class Round:
+    """Trees of one round with what their leaves add to a score.
+
+    Parameters
+    ----------
+    structure : Structure
+    weights : ndarray of float32, shape (n_trees, n_leaves, n_outputs)
+    records : ndarray of float32, shape (n_trees, n_leaves)
+        Estimated records of each leaf, at least 0.
+    """
+
+    structure: Structure
+    weights: np.ndarray
+    records: np.ndarray
+
+
+class Booster:
+    """Grows the model of a run from noised sums.
+
+    Parameters
+    ----------
+    schema : Schema
+    plan : BoostPlan
+    seed : int
+        Of the structures; public.
+    """
+
+    def __init__(self, schema: Schema, plan: BoostPlan, seed: int) -> None:
+        self.schema = schema
+        self.plan = plan
+        self.rounds: list[Round] = []
+        self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0xB0057,)))
+        self._start: Start | None = None
+        self._records = 1.0
+        self._structure: Structure | None = None
+        self._gains = FeatureGains(schema.n_features)
+
+    @property
+    def start(self) -> Start:
+        """What the marginal histograms came to."""
+        if self._start is None:
+            raise DPForestError("the marginal histograms come first")
+        return self._start
+
+    @property
+    def structure(self) -> Structure:
+        """Trees whose leaves are to be filled next."""
+        if self._structure is None:
+            raise DPForestError("the marginal histograms come first")
+        return self._structure
+
+    def read_marginals(self, noised: np.ndarray, parties: int) -> None:
+        """Choose cuts, first scores and depth.
+
+        Parameters
+        ----------
+        noised : ndarray of int64
+            Sum of noised `bins.count_marginals`, times the plan's ``marginal_unit``.
+        parties : int
+            How many parts with noise are in the sum.
+        """
+        plan, settings = self.plan, self.plan.settings
+        unit = plan.marginal_unit
+        deviation = (parties * plan.marginals.variance) ** 0.5 / unit
+        marginals = Marginals.of(noised / unit, deviation, self.schema, settings.bins, settings.cuts)
+        self._records = marginals.records
+        clip = plan.clip(self.schema)
+        if self.schema.is_classification:
+            base = np.log((1 - _EVEN_SHARE) * marginals.target + _EVEN_SHARE / self.schema.n_outputs)
+            base -= base.mean()
+        else:
+            centres = (np.arange(settings.bins) + 0.5) * (2 / settings.bins) - 1
+            mean = float(marginals.target @ centres)
+            base = np.array([mean])
+            # A target that noise makes look constant still has the width of a cell.
+            spread = float(marginals.target @ (centres - mean) ** 2) ** 0.5
+            clip *= min(1.0, max(spread, 1 / settings.bins))
+        self._start = Start(marginals.cuts, base, clip)
+        self._draw_structure(parties)
+
+    def read_sums(self, noised: np.ndarray, parties: int) -> Round:
+        """Fill the leaves of `structure` and draw the next trees.
+
+        Parameters
+        ----------
+        noised : ndarray of int64, shape (n_trees, n_leaves, n_outputs + 1)
+            Sum of noised `kernels.add_records` of all parties.
+        parties : int
+            How many parts with noise are in the sum.
+        """
+        plan, settings = self.plan, self.plan.settings
+        deviation = (parties * plan.sums.variance) ** 0.5
+        scale = self.start.clip / plan.unit
+        gradients = noised[..., :-1] * scale
+        counts = noised[..., -1] / plan.count_unit
+        self._gains.learn(
+            self.structure, self.start.cuts, gradients, counts, deviation * scale, deviation / plan.count_unit,
+            self._records,
+        )  # fmt: skip
+        records = np.maximum(counts, 0.0)
+        curvature = self._curvature() * records + settings.shrinkage * deviation * scale + 1.0
+        newton = -gradients / curvature[..., None]
+        weights = np.clip(newton * (settings.step / settings.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
+        done = Round(self.structure, weights.astype(np.float32), records.astype(np.float32))
+        self.rounds.append(done)
+        self._draw_structure(parties)
+        return done
+
+    def forest(self, provenance: dict[str, Any]) -> Forest:
+        """The model so far.
+
+        Raises
+        ------
+        DPForestError
+            No round was finished.
+        """
+        if not self.rounds:
+            raise DPForestError("no tree was grown")
+        start = self.start
+        structures = [done.structure for done in self.rounds]
+        # All trees have one depth.
+        feature = np.concatenate([structure.feature for structure in structures]).astype(np.int64)
+        split = np.concatenate([structure.split for structure in structures])
+        weights = np.concatenate([done.weights for done in self.rounds]).astype(np.float64)
+        n_trees, n_inner = feature.shape
+        n_nodes = 2 * n_inner + 1
+        leaf = np.zeros((n_trees, n_nodes), dtype=bool)
+        leaf[:, n_inner:] = True
+        first = np.arange(n_trees, dtype=np.int64)[:, None] * n_nodes
+        node_feature = np.full((n_trees, n_nodes), -1, dtype=np.int32)
+        node_feature[:, :n_inner] = feature
+        threshold = np.zeros((n_trees, n_nodes))
+        threshold[:, :n_inner] = start.cuts[feature, split]
+        left = np.full((n_trees, n_nodes), -1, dtype=np.int32)
+        left[:, :n_inner] = first + 2 * np.arange(n_inner) + 1
+        value = np.zeros((n_trees, n_nodes, self.schema.n_outputs))
+        value[:, n_inner:] = weights
+        weight = np.zeros((n_trees, n_nodes))
+        weight[:, n_inner:] = np.concatenate([done.records for done in self.rounds])
+        base = start.base
+        if self.schema.target_range is not None:
+            low, high = self.schema.target_range
+            value *= (high - low) / 2
+            base = low + (base + 1) * ((high - low) / 2)
+        forest = Forest(
+            schema=self.schema,
+            output="logit" if self.schema.is_classification else "target_sum",
+            offsets=np.arange(n_trees + 1, dtype=np.int64) * n_nodes,
+            feature=node_feature.ravel(),
+            threshold=threshold.ravel(),
+            left=left.ravel(),
+            value=value.reshape(-1, self.schema.n_outputs),
+            weight=weight.ravel(),
+            base=base,
+            owners=("",) * n_trees,
+            provenance=provenance,
+        )
+        fill_inner_nodes(forest)
+        return forest
+
+    def _draw_structure(self, parties: int) -> None:
+        plan, settings = self.plan, self.plan.settings
+        self._structure = random_structure(
+            settings.trees_per_round,
+            plan.depth(self._records, parties),
+            self.start.cuts,
+            self._gains.chances(settings.exploration),
+            self._rng,
+        )
+
+    def _curvature(self) -> float:
+        """What stands for the second derivative of the loss of a record."""
+        if not self.schema.is_classification:
+            return 1.0
+        n = self.schema.n_outputs
+        return 1.2 * (n - 1) / n**2

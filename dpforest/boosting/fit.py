@@ -1,0 +1,43 @@
+"""Boosting on one table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpforest.boosting.booster import Booster
+from dpforest.boosting.records import Records, release_marginals
+from dpforest.boosting.settings import BoostSettings, make_plan
+from dpforest.forest import Forest
+from dpforest.ledger import Ledger
+from dpforest.noise import Noise
+from dpforest.schema import Schema
+
+
+def boost(
+    X: np.ndarray, y: np.ndarray, schema: Schema, settings: BoostSettings, rounds: int, ledger: Ledger, noise: Noise
+) -> Forest:
+    """Boost private trees on all records of one party.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_records, n_features)
+        Inside the schema's bounds.
+    y : ndarray of shape (n_records,)
+        Class indices, or targets inside their range.
+    ledger : Ledger
+        Its whole budget is spent.
+
+    Raises
+    ------
+    DPForestError
+        The budget does not fit the settings, or is not whole.
+    """
+    plan = make_plan(settings, ledger.budget, rounds, schema)
+    ledger.require(plan.planned())
+    booster = Booster(schema, plan, int(noise.generator().integers(2**63)))
+    booster.read_marginals(release_marginals(X, y, schema, plan, ledger, noise), 1)
+    records = Records(X, y, schema, plan, booster.start)
+    for _ in range(rounds):
+        done = booster.read_sums(records.release(booster.structure, ledger, noise), 1)
+        records.add(done.structure, done.weights)
+    return booster.forest({"method": "boost"})

@@ -1,0 +1,83 @@
+"""Which features have helped so far, by sums that are released anyway."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpforest.boosting.trees import Structure, nominal_shares
+
+# Standard deviation of a node's records around its nominal share of all, relative to that.
+_NOMINAL_SPREAD = 0.7
+# Power of the gain that a feature's chance of being asked follows.
+_POWER = 1.0
+
+
+class FeatureGains:
+    """Running estimate of what a split by each feature gains a record.
+
+    A split that tells records with different gradients apart has children whose gradient sums differ by more than
+    noise: with sums ``G`` and records ``N`` of the children, the contrast ``D = G_l N_r / N - G_r N_l / N`` gives the
+    gain ``|D|^2 N / (N_l N_r)``, from which the noise's part is taken off. Nodes count by their records, since small
+    ones say little beside the noise.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self._gain = np.zeros(n_features)
+        self._weight = np.zeros(n_features)
+
+    def learn(
+        self,
+        structure: Structure,
+        cuts: np.ndarray,
+        gradients: np.ndarray,
+        counts: np.ndarray,
+        gradient_deviation: float,
+        count_deviation: float,
+        records: float,
+    ) -> None:
+        """Add the splits of finished trees.
+
+        Parameters
+        ----------
+        gradients, counts : ndarray of shape (n_trees, n_leaves, n_outputs) and (n_trees, n_leaves)
+            Noised sums.
+        gradient_deviation, count_deviation : float
+            Of their noise.
+        records : float
+            Estimated number of all records.
+        """
+        n_outputs = gradients.shape[2]
+        shares = nominal_shares(structure, cuts)
+        depth = len(shares) - 1
+        for level in range(depth - 1, -1, -1):
+            below = 2 ** (depth - 1 - level)  # leaves whose noise a child has
+            sizes = _known_sizes(counts, records * shares[level + 1], count_deviation**2 * below)
+            left, right = sizes[:, 0::2], sizes[:, 1::2]
+            size = left + right
+            to_left, to_right = left / size, right / size
+            contrast = gradients[:, 0::2] * to_right[..., None] - gradients[:, 1::2] * to_left[..., None]
+            noise = n_outputs * below * gradient_deviation**2 * (to_left**2 + to_right**2)
+            gain = ((contrast**2).sum(axis=2) - noise) * size / (left * right)
+            asked = structure.feature[:, 2**level - 1 : 2 ** (level + 1) - 1]
+            np.add.at(self._gain, asked, size * gain)
+            np.add.at(self._weight, asked, size**2)
+            gradients = gradients[:, 0::2] + gradients[:, 1::2]
+            counts = counts[:, 0::2] + counts[:, 1::2]
+
+    def chances(self, exploration: float) -> np.ndarray:
+        """Chance of each feature, shape (n_features,): positive, adds up to 1."""
+        n = len(self._gain)
+        seen = self._weight > 0
+        average = self._gain.sum() / self._weight.sum() if seen.any() else 0.0
+        gain = np.where(seen, self._gain / np.where(seen, self._weight, 1.0), average)
+        strength = np.maximum(gain, 0.0) ** _POWER
+        even = np.full(n, 1 / n)
+        if strength.sum() <= 0:
+            return even
+        return exploration * even + (1 - exploration) * strength / strength.sum()
+
+
+def _known_sizes(counts: np.ndarray, nominal: np.ndarray, variance: float) -> np.ndarray:
+    """Records of nodes: noised counts and nominal sizes, weighed by what each can be trusted."""
+    spread = (_NOMINAL_SPREAD * nominal) ** 2
+    return np.maximum((counts * spread + nominal * variance) / (spread + variance + 1e-300), 0.05 * nominal + 1e-9)

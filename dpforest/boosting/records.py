@@ -1,0 +1,116 @@
+"""A party's records under boosting: codes, scores and clipped sums."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpforest.boosting import kernels
+from dpforest.boosting.bins import count_marginals
+from dpforest.boosting.booster import Start
+from dpforest.boosting.settings import BoostPlan
+from dpforest.boosting.trees import Structure
+from dpforest.growers.kernels import bin_rows
+from dpforest.ledger import Ledger
+from dpforest.noise import Noise
+from dpforest.schema import Schema
+
+
+def release_marginals(
+    X: np.ndarray,
+    y: np.ndarray,
+    schema: Schema,
+    plan: BoostPlan,
+    ledger: Ledger,
+    noise: Noise,
+    largest: int | None = None,
+) -> np.ndarray:
+    """Noised histograms of one party's records, times the plan's ``marginal_unit``; int64, see `count_marginals`.
+
+    Parameters
+    ----------
+    largest : int, optional
+        Counts are cut off here before noise is added, which changes no sensitivity.
+
+    Raises
+    ------
+    BudgetExceeded
+        The ledger has not enough left; no record was read.
+    """
+    ledger.require([plan.marginal_entry])
+    counts = count_marginals(X, y, schema, plan.settings.bins) * plan.marginal_unit
+    if largest is not None:
+        np.minimum(counts, largest, out=counts)
+    return plan.marginals.release(counts, plan.marginal_entry, ledger, noise)
+
+
+class Records:
+    """Records with the score that the model so far gives each.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_records, n_features)
+    y : ndarray of shape (n_records,)
+        Class indices, or targets.
+    schema : Schema
+    plan : BoostPlan
+    start : Start
+    scores : ndarray of float32, shape (n_records, n_outputs), optional
+        From earlier rounds; those of `Start` by default.
+    """
+
+    def __init__(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        schema: Schema,
+        plan: BoostPlan,
+        start: Start,
+        scores: np.ndarray | None = None,
+    ) -> None:
+        self._plan = plan
+        self._clip = start.clip
+        self._is_classification = schema.is_classification
+        self._codes = bin_rows(X, start.cuts.astype(X.dtype))
+        if schema.target_range is None:
+            self._y = y
+        else:
+            low, high = schema.target_range
+            self._y = (y - low) * (2 / (high - low)) - 1
+        if scores is None:
+            scores = np.tile(start.base.astype(np.float32), (len(y), 1))
+        self.scores = scores
+
+    def add(self, structure: Structure, weights: np.ndarray) -> None:
+        """Take finished trees into the scores."""
+        kernels.add_weights(self._codes, structure.feature, structure.split, weights, self.scores)
+
+    def release(self, structure: Structure, ledger: Ledger, noise: Noise, largest: int | None = None) -> np.ndarray:
+        """Noised sums of the records' gradients and counts in each leaf.
+
+        Parameters
+        ----------
+        structure : Structure
+            As many trees as the plan says.
+        largest : int, optional
+            Sums are cut off at this absolute value before noise is added, which changes no sensitivity.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_trees, n_leaves, n_outputs + 1)
+
+        Raises
+        ------
+        BudgetExceeded
+            The ledger has not enough left; no record was read.
+        """
+        plan = self._plan
+        ledger.require([plan.round_entry])
+        n_outputs = self.scores.shape[1]
+        gradients = np.empty(self.scores.shape, dtype=np.int32)
+        of_loss = kernels.class_gradients if self._is_classification else kernels.squared_gradients
+        of_loss(self.scores, self._y, self._clip, plan.unit, plan.norm, gradients)
+        sums = np.zeros((structure.n_trees, structure.n_leaves, n_outputs + 1), dtype=np.int64)
+        kernels.add_records(self._codes, structure.feature, structure.split, gradients, plan.count_unit, sums)
+        if largest is not None:
+            np.clip(sums, -largest, largest, out=sums)
+        return plan.sums.release(sums, plan.round_entry, ledger, noise)

@@ -1,0 +1,86 @@
+"""The way of one row through a forest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpforest.explain.wording import condition, outcome, records, with_unit
+from dpforest.forest import Forest
+
+
+@dataclass(frozen=True)
+class Step:
+    """One question that a row was asked, and its answer."""
+
+    feature: str
+    value: float
+    threshold: float
+    goes_left: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class TreePath:
+    """A row's way through one tree.
+
+    Parameters
+    ----------
+    tree : int
+    owner : str
+        The client that the tree came from.
+    steps : tuple of Step
+    value : ndarray of shape (n_outputs,)
+        What the leaf says.
+    text : str
+        All of it in words.
+    """
+
+    tree: int
+    owner: str
+    steps: tuple[Step, ...]
+    value: np.ndarray
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def explain_prediction(forest: Forest, row: np.ndarray) -> list[TreePath]:
+    """The path of one row through every tree; the mean of their values is the forest's prediction.
+
+    Parameters
+    ----------
+    forest : Forest
+        Whose trees are averaged (``output`` "target" or "probability").
+    row : ndarray of shape (n_features,)
+        Inside the schema's bounds.
+
+    Raises
+    ------
+    InvalidForest
+        The leaves of such a forest mean nothing alone, or the row has another number of features.
+    """
+    row = np.asarray(row)
+    leaves = forest.apply(row[None, :])[0]
+    paths = []
+    for tree, leaf in enumerate(leaves.tolist()):
+        steps = _steps(forest, row, int(forest.offsets[tree]))
+        then = f"{outcome(forest, forest.value[leaf])}, {records(forest.weight[leaf])}"
+        text = "; ".join([*(step.text for step in steps), f"so {then}"])
+        paths.append(TreePath(tree, forest.owners[tree], tuple(steps), forest.value[leaf].copy(), text))
+    return paths
+
+
+def _steps(forest: Forest, row: np.ndarray, node: int) -> list[Step]:
+    steps = []
+    while forest.left[node] >= 0:
+        index, threshold = int(forest.feature[node]), float(forest.threshold[node])
+        feature, value = forest.schema.features[index], float(row[index])
+        goes_left = value <= threshold
+        asked = condition(feature, -np.inf, threshold) if goes_left else condition(feature, threshold, np.inf)
+        text = f"{feature.name} is {with_unit(value, feature.unit)}: {asked}"
+        steps.append(Step(feature.name, value, threshold, goes_left, text))
+        node = int(forest.left[node]) + (0 if goes_left else 1)
+    return steps

@@ -1,0 +1,56 @@
+"""Numbers, conditions and leaf values as text, with the units of the schema."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpforest.errors import InvalidForest
+from dpforest.forest import Forest
+from dpforest.schema import Feature
+
+_PARTS = "leaves of {!r} are parts of a sum; only averaging trees can be read alone"
+
+
+def number(x: float) -> str:
+    """Four digits, and no exponent for numbers that people write without."""
+    return f"{x:.0f}" if 1e4 <= abs(x) < 1e9 else f"{x:.4g}"
+
+
+def with_unit(x: float, unit: str) -> str:
+    """A number and its unit."""
+    return f"{number(x)} {unit}" if unit else number(x)
+
+
+def is_indicator(feature: Feature) -> bool:
+    """Whether a feature is one value of a categorical column, which is asked as "yes or no"."""
+    return "=" in feature.name and (feature.low, feature.high) == (0.0, 1.0)
+
+
+def condition(feature: Feature, low: float, high: float) -> str:
+    """Words for ``low < x <= high``, where an infinite side says nothing."""
+    if is_indicator(feature):
+        column, value = feature.name.split("=", 1)
+        return f"{column} is {value}" if low >= 0 else f"{column} is not {value}"
+    if np.isinf(low):
+        return f"{feature.name} <= {with_unit(high, feature.unit)}"
+    if np.isinf(high):
+        return f"{feature.name} > {with_unit(low, feature.unit)}"
+    return f"{number(low)} < {feature.name} <= {with_unit(high, feature.unit)}"
+
+
+def outcome(forest: Forest, value: np.ndarray) -> str:
+    """Words for a node's value: "68 Wh", or "walking (72 %)"."""
+    if forest.schema.is_classification:
+        if forest.output != "probability":
+            raise InvalidForest(_PARTS.format(forest.output))
+        best = int(np.argmax(value))
+        return f"{forest.schema.classes[best]} ({100 * value[best]:.0f} %)"
+    if forest.output != "target":
+        raise InvalidForest(_PARTS.format(forest.output))
+    return with_unit(float(value[0]), forest.schema.target_unit)
+
+
+def records(weight: float) -> str:
+    """Estimated number of records in words."""
+    rounded = round(weight)
+    return "about 1 record" if rounded == 1 else f"about {rounded} records"

@@ -1,0 +1,139 @@
+"""Numba kernel of trees whose thresholds are the data's own values."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def _plogp_table(size):
+    table = np.zeros(size + 1)
+    for n in range(2, size + 1):
+        table[n] = n * np.log2(n)
+    return table
+
+
+@njit(cache=True, nogil=True)
+def grow_at_own_values(X, y, n_classes, order, strength, max_depth, min_leaf, rng):
+    """Grow one tree; each split is drawn with probability proportional to ``exp(strength * gain)``.
+
+    Parameters
+    ----------
+    X : float32 array of shape (n_rows, n_features)
+    y : float64 array of shape (n_rows,)
+        Targets, or class indices.
+    n_classes : int
+        0 for a regression: the gain is then the fall of the variance, otherwise of the entropy in bits.
+    order : int64 array of shape (n_features, n_rows)
+        Rows sorted by each feature; is reordered.
+    strength : float
+        Infinite: the largest gain, the first of equals; minus infinity: the smallest.
+    max_depth, min_leaf : int
+    rng : numpy Generator
+
+    Returns
+    -------
+    feature, threshold, left, depth, first, last : arrays of shape (n_nodes,)
+        Node ``v`` holds the rows ``order[0, first[v]:last[v]]``.
+    """
+    n_features, n_rows = order.shape
+    most = max(2 * n_rows - 1, 1)
+    feature = np.full(most, -1, dtype=np.int32)
+    threshold = np.zeros(most)
+    left = np.full(most, -1, dtype=np.int32)
+    depth = np.zeros(most, dtype=np.int32)
+    first = np.zeros(most, dtype=np.int64)
+    last = np.zeros(most, dtype=np.int64)
+    last[0] = n_rows
+    n_nodes = 1
+    plogp = _plogp_table(n_rows if n_classes > 0 else 1)
+    totals = np.zeros(max(n_classes, 1))
+    lefts = np.zeros(max(n_classes, 1))
+    goes_left = np.zeros(n_rows, dtype=np.bool_)
+    spare = np.empty(n_rows, dtype=np.int64)
+    greedy = np.isinf(strength)
+    direction = 1.0 if strength > 0 else -1.0
+    v = 0
+    while v < n_nodes:
+        a, b = first[v], last[v]
+        n = b - a
+        if n < 2 * min_leaf or depth[v] >= max_depth:
+            v += 1
+            continue
+        whole, unlike = 0.0, False
+        of_node = 0.0
+        if n_classes > 0:
+            totals[:] = 0.0
+        for i in range(a, b):
+            target = y[order[0, i]]
+            unlike |= target != y[order[0, a]]
+            whole += target
+            if n_classes > 0:
+                totals[np.int64(target)] += 1.0
+        if not unlike:
+            v += 1
+            continue
+        if n_classes > 0:
+            of_node = plogp[n]
+            for c in range(n_classes):
+                of_node -= plogp[np.int64(totals[c])]
+        best_f, best_t, best, largest = -1, np.float32(0.0), 0, -np.inf
+        for f in range(n_features):
+            column = order[f]
+            sum_left, inside_left, inside_right = 0.0, 0.0, 0.0
+            if n_classes > 0:
+                lefts[:] = 0.0
+                for c in range(n_classes):
+                    inside_right += plogp[np.int64(totals[c])]
+            for i in range(a, b - 1):
+                row = column[i]
+                target = y[row]
+                if n_classes > 0:
+                    c = np.int64(target)
+                    k = np.int64(lefts[c])
+                    m = np.int64(totals[c]) - k
+                    inside_left += plogp[k + 1] - plogp[k]
+                    inside_right += plogp[m - 1] - plogp[m]
+                    lefts[c] += 1.0
+                else:
+                    sum_left += target
+                n_left = i + 1 - a
+                if X[row, f] == X[column[i + 1], f] or n_left < min_leaf or n - n_left < min_leaf:
+                    continue
+                if n_classes > 0:
+                    after = plogp[n_left] - inside_left + plogp[n - n_left] - inside_right
+                    gain = (of_node - after) / n
+                else:
+                    rest = whole - sum_left
+                    gain = (sum_left * sum_left / n_left + rest * rest / (n - n_left) - whole * whole / n) / n
+                # The largest score with Gumbel noise is the exponential mechanism's draw.
+                noised = direction * gain if greedy else strength * gain - np.log(rng.standard_exponential())
+                if noised > largest:
+                    best_f, best_t, best, largest = f, X[row, f], n_left, noised
+        if best_f < 0:
+            v += 1
+            continue
+        for i in range(a, b):
+            goes_left[order[0, i]] = X[order[0, i], best_f] <= best_t
+        for f in range(n_features):
+            column = order[f]
+            to_left, to_right = a, 0
+            for i in range(a, b):
+                row = column[i]
+                if goes_left[row]:
+                    column[to_left] = row
+                    to_left += 1
+                else:
+                    spare[to_right] = row
+                    to_right += 1
+            for i in range(to_right):
+                column[to_left + i] = spare[i]
+        feature[v], threshold[v], left[v] = best_f, best_t, n_nodes
+        first[n_nodes], last[n_nodes] = a, a + best
+        first[n_nodes + 1], last[n_nodes + 1] = a + best, b
+        depth[n_nodes] = depth[v] + 1
+        depth[n_nodes + 1] = depth[v] + 1
+        n_nodes += 2
+        v += 1
+    return feature[:n_nodes], threshold[:n_nodes], left[:n_nodes], depth[:n_nodes], first[:n_nodes], last[:n_nodes]

@@ -1,0 +1,93 @@
+"""Trees as FEXT-DP describes them (Oliveira et al., algorithm 1): no guarantee, for comparison only.
+
+The candidates of a node are the data's own values, its leaves hold exact means (or class shares), and epsilon is spent
+anew in every split with a sensitivity that is assumed. What such a tree tells is in `UNPROTECTED`: a caller writes it
+into its ledger.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpforest.errors import DPForestError
+from dpforest.forest import Forest
+from dpforest.forest.codec import fill_inner_nodes
+from dpforest.growers.own_value_kernels import grow_at_own_values
+from dpforest.schema import Schema
+
+UNPROTECTED = (
+    "thresholds are values of records, so a tree prints parts of records",
+    "leaf means and record counts carry no noise",
+    "epsilon is spent in every split and never added up over nodes, trees and rounds",
+    "the sensitivity of the gain is assumed, not proven",
+)
+
+
+def grow_with_own_values(
+    X: np.ndarray,
+    y: np.ndarray,
+    schema: Schema,
+    epsilon: float,
+    rng: np.random.Generator,
+    *,
+    sensitivity: float = 1.0,
+    sign_as_printed: bool = False,
+    depth: int = 40,
+    min_leaf: int = 1,
+) -> Forest:
+    """Grow one tree to purity.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        At least one row; thresholds are its values in single precision.
+    y : ndarray of shape (n_rows,)
+        Targets, or class indices.
+    schema : Schema
+    epsilon : float
+        Of one split; ``inf`` takes the largest gain.
+    rng : Generator
+    sensitivity : float
+        What the exponent divides by, in the unit of the gain: squared units of the target, or bits. The paper does
+        not give it.
+    sign_as_printed : bool
+        Line 11 has ``exp(-epsilon gain / (2 sensitivity))``, which prefers the worst split; False mends the sign.
+    depth, min_leaf : int
+        Limits that the paper does not give.
+
+    Returns
+    -------
+    Forest
+        With ``output="target"`` or ``"probability"``; weights are exact numbers of records.
+    """
+    if not len(y):
+        raise DPForestError("a tree at the data's own values needs at least one row")
+    X = np.ascontiguousarray(X, dtype=np.float32)
+    y = np.asarray(y, dtype=np.float64)
+    n_classes = len(schema.classes)
+    order = np.ascontiguousarray(np.argsort(X, axis=0, kind="stable").T)
+    strength = (-1.0 if sign_as_printed else 1.0) * (math.inf if math.isinf(epsilon) else epsilon / (2.0 * sensitivity))
+    feature, threshold, left, _, first, last = grow_at_own_values(
+        X, y, n_classes, order, strength, depth, min_leaf, rng
+    )
+    is_leaf = left < 0
+    value = np.zeros((len(feature), schema.n_outputs))
+    for v in np.flatnonzero(is_leaf):
+        targets = y[order[0, first[v] : last[v]]]
+        value[v] = np.bincount(targets.astype(int), minlength=n_classes) / len(targets) if n_classes else targets.mean()
+    forest = Forest(
+        schema=schema,
+        output="probability" if n_classes else "target",
+        offsets=np.array([0, len(feature)], dtype=np.int64),
+        feature=feature,
+        threshold=threshold,
+        left=left,
+        value=value,
+        weight=np.where(is_leaf, last - first, 0).astype(np.float64),
+        base=np.zeros(schema.n_outputs),
+        owners=("",),
+    )
+    fill_inner_nodes(forest)
+    return forest

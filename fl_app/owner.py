@@ -1,0 +1,123 @@
+"""What the owner of a real node allows. Read from the node's own configuration; no message can change it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+
+from dpforest.errors import DPForestError
+from fl_app.experiment import Experiment
+
+# What a node accepts when its owner has set no limit: any finite epsilon, and a delta that is still small.
+_LARGEST_FINITE = sys.float_info.max
+_USUAL_DELTA = 1e-5
+
+
+class Refused(DPForestError):
+    """The node's owner does not allow what the server asks."""
+
+
+def is_simulated(context: Context) -> bool:
+    """Whether this process plays a node of a simulation on this machine.
+
+    Decided here and never by a message: a real node always draws secure noise.
+    """
+    if context.node_config.get("in-process") is True:
+        return True
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
+
+
+def check_owner_allows(experiment: Experiment, context: Context, judging: bool) -> None:
+    """Hold an experiment against the node's configuration.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What the server asks.
+    context : Context
+        Of the node: ``max-epsilon``, ``max-delta``, ``strategies``, ``data-path``, ``share-metrics``.
+    judging : bool
+        Whether test metrics are asked for.
+
+    Raises
+    ------
+    Refused
+        Names what is not allowed and how the owner could allow it.
+    """
+    own = context.node_config
+    simulated = is_simulated(context)
+    privacy, method = experiment.privacy, experiment.method
+    if "max-epsilon" in own or not simulated:
+        _check_limit("epsilon", privacy.epsilon, float(own.get("max-epsilon", _LARGEST_FINITE)))
+    if simulated:
+        return
+    _check_limit("delta", privacy.delta, float(own.get("max-delta", _USUAL_DELTA)))
+    named = str(own.get("strategies", "")).replace(",", " ").split()
+    if method.name not in named and (named or not method.protects_itself(experiment.settings)):
+        raise Refused(
+            f"this node does not take part in strategy {method.name} ({experiment.trust}); its owner can allow it in "
+            f'the node configuration: strategies="{method.name}"'
+        )
+    if experiment.dataset.get("path") is not None and own.get("data-path") is None:
+        raise Refused("this node opens no file that a server names; its owner sets data-path in the node configuration")
+    if judging and own.get("share-metrics") is not True:
+        raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
+
+
+def spend_lifetime_budget(experiment: Experiment, context: Context) -> None:
+    """Add a run to the node's ``budget-file``, if its owner keeps one.
+
+    Then ``max-epsilon`` holds for all runs together.
+
+    Epsilons of different runs about the same rows add up; so do their deltas.
+
+    Raises
+    ------
+    Refused
+        The run would bring the total above ``max-epsilon``, or the file cannot be read or written.
+    """
+    name = context.node_config.get("budget-file")
+    if name is None:
+        return
+    path = Path(str(name))
+    try:
+        runs: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        spent = math.fsum(float(run["epsilon"]) for run in runs)
+        limit = float(context.node_config.get("max-epsilon", _LARGEST_FINITE))
+        if not spent + experiment.privacy.epsilon <= limit:
+            raise Refused(
+                f"epsilon {experiment.privacy.epsilon:g} on top of the {spent:g} of earlier runs is above this node's "
+                f"max-epsilon {limit:g}"
+            )
+        runs.append(
+            {
+                "when": datetime.now(UTC).isoformat(timespec="seconds"),
+                "run": context.run_id,
+                "strategy": experiment.method.name,
+                "epsilon": experiment.privacy.epsilon,
+                "delta": experiment.privacy.delta,
+                "unit": experiment.method.unit,
+                "trust": experiment.trust,
+            }
+        )
+        partial = path.with_name(path.name + ".partial")
+        partial.write_text(json.dumps(runs, indent=1), encoding="utf-8")
+        os.replace(partial, path)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, Refused):
+            raise
+        raise Refused(f"this node cannot keep its budget-file: {type(error).__name__}") from error
+
+
+def _check_limit(name: str, asked: float, limit: float) -> None:
+    # Written so that a limit that is no number allows nothing.
+    if not asked <= limit:
+        raise Refused(f"{name} {asked:g} is above this node's max-{name} {limit:g}")

@@ -1,0 +1,110 @@
+"""The client's side of federated boosting."""
+
+from __future__ import annotations
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord
+
+from dpforest.boosting import BoostPlan, Records, Start, release_marginals
+from strategies.boost.settings import SecureTerms, plan_of, secure_terms
+from strategies.boost.wire import read_round, write_sums
+from strategies.forests import ForestClient
+from strategies.messages import BadMessage
+from strategies.method import Arrays, ClientTask, Update
+from strategies.secure_aggregation import Phase, SecureSummer
+
+_SCORES, _SECURE = "boost", "secure"
+
+
+class BoostClient(ForestClient):
+    """Sends noised sums of its records' gradients, or masked sums with a share of the noise."""
+
+    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        plan = plan_of(task)
+        if not task.settings.is_distributed:
+            noised = _noised_sums(task, plan, X, y, arrays, None)
+            mechanism = plan.marginals if _asks_histograms(task) else plan.sums
+            return Update(write_sums(noised, mechanism.variance**0.5))
+        return Update(_secure_reply(task, plan, secure_terms(task, plan), X, y, arrays))
+
+
+def _asks_histograms(task: ClientTask) -> bool:
+    return task.config.get("step") == "histograms"
+
+
+def _secure_reply(
+    task: ClientTask, plan: BoostPlan, secure: SecureTerms, X: np.ndarray, y: np.ndarray, arrays: Arrays
+) -> Arrays:
+    phase = task.config.get("phase")
+    kept = task.state.config_records.get(_SECURE)
+    if phase == Phase.ADVERTISE.value:
+        if kept is not None:
+            raise BadMessage("this client has given its keys for this run already")
+        summer = SecureSummer(task.client, secure.terms)
+    elif kept is None:
+        raise BadMessage("this client has no keys of this run")
+    else:
+        summer = SecureSummer.from_bytes(bytes(kept["summer"]), secure.terms)  # type: ignore[arg-type]
+    if phase == Phase.ADVERTISE.value:
+        reply = summer.advertise()
+    elif phase == Phase.SHARE.value:
+        reply = summer.share(arrays)
+    elif phase == Phase.MASK.value:
+        noised = _noised_sums(task, plan, X, y, arrays, secure.largest_sum)
+        reply = summer.mask(arrays, noised.ravel())
+    elif phase == Phase.UNMASK.value:
+        reply = summer.unmask(arrays)
+    else:
+        raise BadMessage(f"the message says phase={phase!r}")
+    task.state[_SECURE] = ConfigRecord({"summer": summer.to_bytes()})
+    return reply
+
+
+def _noised_sums(
+    task: ClientTask, plan: BoostPlan, X: np.ndarray, y: np.ndarray, arrays: Arrays, largest: int | None
+) -> np.ndarray:
+    if _asks_histograms(task):
+        return release_marginals(X, y, task.schema, plan, task.ledger, task.noise("histograms"), largest)
+    asked = read_round(arrays, task.schema, plan)
+    known = _recall(task, len(y))
+    if asked.start is not None:
+        records, rounds = Records(X, y, task.schema, plan, asked.start), 0
+        start = asked.start
+        if asked.first:
+            raise BadMessage(f"a start with finished rounds from {asked.first} only")
+    elif known is None:
+        raise BadMessage("the first message of this run did not arrive; a start is needed")
+    else:
+        start, scores, rounds = known
+        records = Records(X, y, task.schema, plan, start, scores)
+    if asked.first > rounds:
+        raise BadMessage(f"finished rounds from {asked.first}, but this client knows {rounds}")
+    for structure, weights in asked.past[rounds - asked.first :]:
+        records.add(structure, weights)
+        rounds += 1
+    noised = records.release(asked.structure, task.ledger, task.noise("sums"), largest)
+    _remember(task, start, records.scores, rounds)
+    return noised
+
+
+def _remember(task: ClientTask, start: Start, scores: np.ndarray, rounds: int) -> None:
+    """Keep the scores: any process may play this client in the next round."""
+    arrays = {
+        "cuts": start.cuts,
+        "base": start.base,
+        "clip": np.array([start.clip]),
+        "scores": scores,
+        "rounds": np.array([rounds]),
+    }
+    task.state[_SCORES] = ArrayRecord({name: Array(array) for name, array in arrays.items()})
+
+
+def _recall(task: ClientTask, n_records: int) -> tuple[Start, np.ndarray, int] | None:
+    kept = task.state.array_records.get(_SCORES)
+    if kept is None:
+        return None
+    arrays = {name: array.numpy() for name, array in kept.items()}
+    if len(arrays["scores"]) != n_records:
+        raise BadMessage("the rows of this client changed during the run")
+    start = Start(arrays["cuts"], arrays["base"], float(arrays["clip"][0]))
+    return start, arrays["scores"].copy(), int(arrays["rounds"][0])

@@ -1,0 +1,198 @@
+"""The server's side of federated boosting."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpforest.boosting import Booster
+from dpforest.errors import DPForestError
+from dpforest.forest import feature_importances, pack
+from dpforest.ledger import Budget, Entry, total_epsilon
+from strategies.boost.settings import FederatedBoostSettings, plan_of, secure_terms
+from strategies.boost.wire import check_leaf_sums, read_sums, write_round
+from strategies.forests import model_arrays, save_forest
+from strategies.method import Arrays, ClientUpdate, ServerSide, Task, TooFewClients
+from strategies.secure_aggregation import Phase, SumCollector
+
+log = logging.getLogger(__name__)
+
+
+class BoostServer(ServerSide):
+    """Adds up the clients' sums and fills trees of random structure with them."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self._settings: FederatedBoostSettings = task.settings
+        self._plan = plan_of(task)
+        self._refuse_drowned()
+        self._booster = Booster(task.schema, self._plan, task.seed)
+        self._has_start = False
+        self._released = 0  # rounds in which clients sent sums of trees, whether or not they came to a total
+        self._is_judged = False
+        self._known: dict[int, int] = {}  # finished rounds that a client knows; not here: it may lack the start
+        self._collector: SumCollector | None = None
+        if self._settings.is_distributed:
+            self._collector = SumCollector(secure_terms(task, self._plan).terms, 0)
+
+    def planned(self) -> list[Entry]:
+        return self._plan.planned()
+
+    @property
+    def exchanges(self) -> int:
+        return self._collector.exchanges if self._collector else self.task.rounds + 1
+
+    def is_round_end(self, exchange: int) -> bool:
+        return self._is_judged
+
+    def participants(self, round_: int, clients: list[int]) -> list[int]:
+        if self._collector is None:
+            return clients
+        self._collector.length = int(np.prod(self._shape))
+        return self._collector.participants(clients)
+
+    def arrays_for(self, round_: int, client: int) -> Arrays:
+        secure = self._collector.message(client) if self._collector else {}
+        if not self._has_start or (self._collector and self._collector.phase is not Phase.MASK):
+            return secure
+        known = self._known.get(client)
+        first = known or 0
+        start = self._booster.start if known is None else None
+        return {**secure, **write_round(start, first, self._booster.rounds[first:], self._booster.structure)}
+
+    def config(self, round_: int, client: int) -> Mapping[str, Any]:
+        step = "trees" if self._has_start else "histograms"
+        return {"step": step, "phase": self._collector.phase.value} if self._collector else {"step": step}
+
+    def check(self, update: ClientUpdate) -> None:
+        if self._collector:
+            self._collector.check(update.client, update.arrays)
+        else:
+            self._read(update)
+
+    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+        before = len(self._booster.rounds)
+        if self._collector is None:
+            self._note(updates)
+            self._learn(np.sum([self._read(update) for update in updates], axis=0), len(updates))
+        else:
+            self._take_secure_replies(self._collector, updates)
+        rounds = len(self._booster.rounds)
+        last = round_ == self.exchanges or self.finished
+        if last and not rounds:
+            raise TooFewClients("no round was finished: too few clients answered in every one of them")
+        every = self._settings.evaluate_every
+        self._is_judged = last or (rounds > before and every > 0 and rounds % every == 0)
+        if not self._is_judged:
+            return None
+        forest = self._booster.forest({})
+        return model_arrays(forest, pack(forest))
+
+    @property
+    def finished(self) -> bool:
+        return self._collector is not None and self._collector.phase is Phase.DONE
+
+    def progress(self) -> str:
+        if not self._booster.rounds:
+            return "agreeing on keys and cuts" if self._collector else "cuts chosen"
+        return f"{self.round_facts()['trees']} trees, epsilon spent {self._spent():.3g}"
+
+    def round_facts(self) -> dict[str, Any]:
+        return {"trees": len(self._booster.rounds) * self._settings.trees_per_round}
+
+    def report(self) -> dict[str, Any]:
+        forest = self._booster.forest({})
+        names = self.task.schema.feature_names
+        return {
+            "trees": forest.n_trees,
+            "nodes": forest.n_nodes,
+            "depth": int(forest.depths.max()),
+            "importances": {name: float(value) for name, value in zip(names, feature_importances(forest), strict=True)},
+        }
+
+    def save(self, folder: Path) -> None:
+        save_forest(self._booster.forest({"method": "boost", "noise": self._settings.noise}), folder)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """Of the sums that clients send next."""
+        schema, settings = self.task.schema, self._settings
+        if not self._has_start:
+            return schema.n_features + 1, max(settings.bins, schema.n_outputs)
+        structure = self._booster.structure
+        return structure.n_trees, structure.n_leaves, schema.n_outputs + 1
+
+    def _read(self, update: ClientUpdate) -> np.ndarray:
+        mechanism = self._plan.sums if self._has_start else self._plan.marginals
+        deviation = mechanism.variance**0.5
+        sums = read_sums(update.arrays, self._shape, deviation)
+        if self._has_start:
+            check_leaf_sums(sums, self._plan, deviation)
+        return sums
+
+    def _note(self, updates: list[ClientUpdate]) -> None:
+        """Keep in mind which clients know which trees: those that just answered know all there were."""
+        if self._has_start:
+            self._released += 1
+            self._known = {update.client: len(self._booster.rounds) for update in updates}
+
+    def _learn(self, total: np.ndarray, parties: int) -> None:
+        if self._has_start:
+            self._booster.read_sums(total, parties)
+        else:
+            self._booster.read_marginals(total, parties)
+            self._has_start = True
+
+    def _take_secure_replies(self, collector: SumCollector, updates: list[ClientUpdate]) -> None:
+        phase = collector.phase
+        if phase is Phase.MASK:
+            self._note(updates)
+        try:
+            total = collector.receive({update.client: update.arrays for update in updates})
+            if total is None:
+                return
+            sums = total.values.reshape(self._shape)
+            if self._has_start:
+                check_leaf_sums(sums, self._plan, self._deviation(len(total.clients)))
+        except (TooFewClients, DPForestError) as error:
+            # A lost round of trees costs these trees only, and clients have paid for it; without keys or cuts
+            # there is nothing to go on with.
+            if not self._has_start:
+                raise TooFewClients(f"the run cannot go on: {error}") from error
+            log.warning("a round is given up: %s", error)
+            return
+        self._learn(sums, len(total.clients))
+
+    def _deviation(self, parties: int) -> float:
+        return (parties * self._plan.sums.variance) ** 0.5
+
+    def _spent(self) -> float:
+        entry = self._plan.round_entry
+        trees = Entry(**{**entry.__dict__, "times": entry.times * self._released})
+        return total_epsilon([self._plan.marginal_entry, trees], self.task.budget.delta)
+
+    def _refuse_drowned(self) -> None:
+        """Refuse a budget under which the public number of records does not stand out of the noise of a leaf."""
+        rows = self.task.schema.rows
+        if rows is None or self._settings.depth != "auto":
+            return
+        parties = max(1, self.task.clients)
+
+        def is_enough(epsilon: float) -> bool:
+            task = replace(self.task, budget=Budget(epsilon, self.task.budget.delta))
+            return plan_of(task).stands_out(rows * parties, parties)
+
+        epsilon = self.task.budget.epsilon
+        if is_enough(epsilon):
+            return
+        while not is_enough(epsilon):
+            epsilon *= 1.1
+        raise DPForestError(
+            f"privacy.epsilon={self.task.budget.epsilon:g} leaves no tree above the noise for about {rows} records of "
+            f"{parties} clients: from {epsilon:.2g} on one of depth 1 does (or set strategy.depth to try anyway)"
+        )

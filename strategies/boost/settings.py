@@ -1,0 +1,128 @@
+"""Settings of federated boosting, and what both sides derive from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dpforest.boosting import BoostPlan, BoostSettings, make_plan
+from dpforest.errors import DPForestError
+from strategies.method import Task
+from strategies.secure_aggregation import Terms
+from strategies.secure_aggregation.noise_share import noise_tail
+
+# Chance that the noise of any client and round exceeds what fits a secure sum; the client then drops out of the round.
+_TAIL = 1e-9
+# More leaves than any run has, for that chance.
+_MOST_LEAVES = 2**14
+# How many times the public number of records a client may have before its sums are cut off.
+_ROOM = 8
+_FALLBACK_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class FederatedBoostSettings(BoostSettings):
+    """How trees are boosted (see `BoostSettings`), and who adds the noise.
+
+    Parameters
+    ----------
+    noise : {"local", "distributed"}
+        Each client adds all the noise that its own sums need, and nobody is trusted; or each adds a share, and secure
+        aggregation shows the server nothing but the sum.
+    dropouts : int
+        Clients of a distributed sum that may be missing.
+    colluders : int
+        Clients of a distributed sum that may tell the server all they know.
+    evaluate_every : int
+        Rounds between evaluations of the model; 0: only the finished one.
+    """
+
+    noise: Literal["local", "distributed"] = "local"
+    dropouts: int = 0
+    colluders: int = 0
+    evaluate_every: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.noise not in ("local", "distributed"):
+            raise DPForestError(f"noise {self.noise!r} must be local or distributed")
+        for name in ("dropouts", "colluders", "evaluate_every"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise DPForestError(f"{name} {value!r} must be a whole number from 0")
+        if self.noise == "local" and (self.dropouts or self.colluders):
+            raise DPForestError("dropouts and colluders only matter for noise=distributed: leave them at 0")
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether only sums over clients are protected and seen."""
+        return self.noise == "distributed"
+
+
+def trust(settings: FederatedBoostSettings) -> str:
+    """Who must be trusted for the guarantee."""
+    if not settings.is_distributed:
+        return "server and other clients not trusted"
+    return (
+        "for sums over clients by secure aggregation: the server follows the protocol (it may look at all it gets), "
+        f"at most {settings.colluders} clients collude with it, at most {settings.dropouts} drop out of a sum"
+    )
+
+
+def plan_of(task: Task) -> BoostPlan:
+    """What every client does and pays.
+
+    Raises
+    ------
+    DPForestError
+        The budget or the number of clients does not fit the settings.
+    """
+    settings: FederatedBoostSettings = task.settings
+    shares = 1
+    if settings.is_distributed:
+        if task.clients < 2:
+            raise DPForestError(
+                f"noise=distributed with {task.clients} client would show its sums with a share of the noise: "
+                "use more clients, or noise=local"
+            )
+        shares = max(1, task.clients - settings.dropouts - settings.colluders)
+    return make_plan(settings, task.budget, task.rounds, task.schema, shares)
+
+
+@dataclass(frozen=True)
+class SecureTerms:
+    """What a secure sum needs.
+
+    Parameters
+    ----------
+    terms : Terms
+    largest_sum : int
+        What a client's sums are cut off at, so that they fit with their noise.
+    """
+
+    terms: Terms
+    largest_sum: int
+
+
+def secure_terms(task: Task, plan: BoostPlan) -> SecureTerms:
+    """Terms of the secure sums of a run: one for the histograms and one a round.
+
+    Raises
+    ------
+    DPForestError
+        There are too few clients for so many dropouts and colluders.
+    """
+    settings: FederatedBoostSettings = task.settings
+    outputs = task.schema.n_outputs + 1
+    draws = task.clients * outputs * plan.trees * _MOST_LEAVES
+    tail = noise_tail(max(_share(plan.marginals), _share(plan.sums)), draws, _TAIL)
+    needed = tail + _ROOM * (task.schema.rows or _FALLBACK_ROWS) * max(plan.unit, plan.marginal_unit)
+    # In 32 bits if that is enough: the masked vectors then take half the bytes.
+    bits = 31 if needed * task.clients < 2**31 else 62
+    largest = (2**bits - 1) // max(1, task.clients)
+    terms = Terms(task.clients, task.rounds + 1, largest, settings.dropouts, settings.colluders)
+    return SecureTerms(terms, largest - tail)
+
+
+def _share(mechanism: object) -> float:
+    return float(getattr(mechanism, "share", 0.0))

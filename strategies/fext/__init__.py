@@ -1,0 +1,23 @@
+"""FEXT-DP: rounds of explainable private trees, of which a server keeps those that reach a threshold K.
+
+Oliveira et al., Towards Explainable Federated Learning. ``accounting="published"`` is what the paper describes, with its
+sign mended, and has no guarantee; the default spends one total epsilon over all rounds.
+"""
+
+from dpforest.ledger import RECORD_UNIT
+from strategies.fext.client import FextClient
+from strategies.fext.server import FextServer
+from strategies.fext.settings import FextSettings
+from strategies.method import Method
+
+METHODS = (
+    Method(
+        name="fext",
+        settings=FextSettings,
+        server=FextServer,
+        client=FextClient,
+        unit=RECORD_UNIT,
+        trust="server and other clients not trusted",
+        self_protecting=lambda settings: settings.accounting == "tight",
+    ),
+)

@@ -1,0 +1,130 @@
+"""What a client spends in each round, and on which rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dpforest.errors import DPForestError
+from dpforest.growers import ResolvedSettings, planned_entries, resolve
+from dpforest.growers.regression import (
+    TARGET_UNIT,
+    ResolvedRegression,
+    planned_regression_entries,
+    resolve_regression,
+)
+from dpforest.ledger import ALL_ROWS, Entry, Ledger, rows_slice
+from dpforest.mechanisms import DiscreteLaplaceCounts
+from strategies.fext.settings import FextSettings
+from strategies.method import Task
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """Budget of one round of the tight setting.
+
+    Parameters
+    ----------
+    round : int
+        From 1.
+    trees : float
+        Epsilon for trees.
+    scores : float
+        Epsilon for the scores of the round's trees; 0 where clients give none.
+    rows : str
+        ``ALL_ROWS``, or the slice of rows that only this round sees.
+    resolved : ResolvedSettings or ResolvedRegression
+        How its trees grow.
+    """
+
+    round: int
+    trees: float
+    scores: float
+    rows: str
+    resolved: ResolvedSettings | ResolvedRegression
+
+    def entries(self, task: Task) -> list[Entry]:
+        """What a client will release in this round."""
+        if isinstance(self.resolved, ResolvedRegression):
+            entries = planned_regression_entries(self.resolved, self.trees, task.schema)
+        else:
+            entries = planned_entries(self.resolved, self.trees, task.schema)
+        if self.scores:
+            most = task.clients * trees_a_client(self.resolved)
+            entries.append(score_mechanism(self.scores, most, task.schema.is_classification).entry("scores of all trees"))
+        return [replace(e, what=f"round {self.round}: {e.what}", rows=_inside(e.rows, self.rows)) for e in entries]
+
+
+def plan_rounds(task: Task) -> list[RoundPlan]:
+    """Budgets of all rounds; together they cost what the task's budget says."""
+    settings: FextSettings = task.settings
+    rounds = 1 if settings.round_budget == "first_round_only" else task.rounds
+    total = task.budget.epsilon
+    each = total / rounds if settings.round_budget == "split" else total
+    scores = settings.score_share * each if settings.scored_by_clients and not math.isinf(each) else 0.0
+    if settings.scored_by_clients and math.isinf(each):
+        scores = math.inf
+    trees = each if math.isinf(each) else each - scores
+    rows = settings.public_number_of_rows(task.schema)
+    disjoint = settings.round_budget == "disjoint" and rounds > 1
+    if disjoint:
+        rows = max(1, rows // rounds)
+    if task.schema.is_classification:
+        resolved: ResolvedSettings | ResolvedRegression = resolve(settings.classification, trees, rows)
+    else:
+        resolved = resolve_regression(settings.regression, trees, rows, task.schema)
+    return [
+        RoundPlan(
+            number + 1,
+            trees,
+            scores,
+            rows_slice(f"{rounds} rounds", number) if disjoint else ALL_ROWS,
+            resolved,
+        )
+        for number in range(rounds)
+    ]
+
+
+def trees_a_client(resolved: ResolvedSettings | ResolvedRegression) -> int:
+    """How many trees a client sends a round."""
+    return resolved.splits.trees if isinstance(resolved, ResolvedRegression) else resolved.trees
+
+
+def score_mechanism(epsilon: float, trees: int, is_classification: bool) -> DiscreteLaplaceCounts:
+    """Noise of one client's score sums of ``trees`` trees.
+
+    Proof. Classes: a record adds 1 to the count of rows and at most 1 to the right answers of each tree, so at most
+    ``trees + 1`` in L1 norm. Targets: with target and squared errors divided by the range (squared) of the target, a
+    record adds at most one TARGET_UNIT to each of: rows, sum of targets, sum of squares, and every tree's sum of
+    squared errors.
+    """
+    sensitivity = trees + 1 if is_classification else (trees + 3) * TARGET_UNIT
+    return DiscreteLaplaceCounts(epsilon, sensitivity)
+
+
+class PartLedger(Ledger):
+    """A view of a ledger for releases about one of several disjoint parts of the rows."""
+
+    def __init__(self, whole: Ledger, rows: str, prefix: str) -> None:
+        super().__init__(whole.budget, whole.unit, whole.trust)
+        self._whole = whole
+        self._rows = rows
+        self._prefix = prefix
+
+    def require(self, planned: Iterable[Entry]) -> None:
+        self._whole.require([self._of_part(entry) for entry in planned])
+
+    def charge(self, entry: Entry) -> None:
+        self._whole.charge(self._of_part(entry))
+
+    def _of_part(self, entry: Entry) -> Entry:
+        return replace(entry, what=f"{self._prefix}{entry.what}", rows=_inside(entry.rows, self._rows))
+
+
+def _inside(rows: str, part: str) -> str:
+    if part == ALL_ROWS:
+        return rows
+    if rows != ALL_ROWS:
+        raise DPForestError(f"rows {rows!r} cannot be divided again into {part!r}")
+    return part

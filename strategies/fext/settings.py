@@ -1,0 +1,222 @@
+"""Settings of FEXT-DP."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dpforest.errors import DPForestError
+from dpforest.forest import Limits
+from dpforest.growers import GrowerSettings
+from dpforest.growers.regression import RegressionSettings
+from dpforest.schema import Schema
+
+Auto = Literal["auto"]
+Score = Literal["r2", "accuracy", "negative_mse", "pearson"]
+_FALLBACK_ROWS = 1000
+# Depth of a tree that grows until its leaves are pure, and that every receiver still accepts.
+DEEPEST = Limits().depth
+
+
+@dataclass(frozen=True)
+class FextSettings:
+    """Rounds, filter and trees.
+
+    Parameters
+    ----------
+    accounting : {"tight", "published"}
+        ``tight``: the budget is the total of a client over all rounds. ``published``: epsilon is that of one split, as
+        in the paper, and there is no guarantee.
+    k : float, "auto" or None
+        A tree is kept if its score is at least this. ``auto``: what the best constant prediction scores (R^2 and
+        Pearson 0; accuracy: the share of the largest class of the public rows, or one over the classes where clients
+        score). None keeps all.
+    score : {"auto", "r2", "accuracy", "negative_mse", "pearson"}
+        ``auto``: accuracy for classes, R^2 for targets.
+    filter_by : {"public", "clients"}
+        Who scores trees: the server on public rows (``evaluation.public_share``), or the other clients on their own, who
+        send noised sums. The latter guards against weak trees, not against clients that lie about others' trees.
+    score_share : float
+        Share of a round's budget for the noised scores, with ``filter_by="clients"``.
+    keep : {"all", "round"}
+        The set grows by what passes, or is replaced by it (the paper's text). Where nothing passes it stays as it was.
+    round_budget : {"split", "disjoint", "first_round_only"}
+        Every round has its share of the budget; or all of it for a slice of rows that no other round sees; or the
+        first round has all and is the last.
+    patience : int or None
+        Stop after so many rounds without a better score of the whole set on public rows.
+    own_model : {"compare", "ignore"}
+        A client uses its own latest trees where they have a smaller squared error on rows of its own than the set. The
+        comparison and its outcome stay local.
+    own_share : float
+        Share of a client's rows that are set aside for this comparison.
+    rows : "schema" or int
+        Rows a client that the rules for ``auto`` assume: the schema's public order of magnitude, or a number.
+    selection, bins, depth, shared_below, depth_growth, leaf_share, trees, tree_rows
+        How trees grow; see `dpforest.growers.GrowerSettings` (classes) and
+        `dpforest.growers.regression.RegressionSettings` (targets).
+    target_clip : (float, float) or None
+        See `dpforest.growers.regression.RegressionSettings`.
+    min_leaf : int
+        Published: fewest records of a leaf.
+    gain_sensitivity : float
+        Published: what the exponent divides by, in squared units of the target or bits; the paper does not give it.
+    sign_as_printed : bool
+        Published: line 11 of algorithm 1 as printed, which prefers the worst split.
+    row_share : float
+        Published: share of its rows that a client draws anew for the tree of each round.
+    attack : {"none", "label_flip", "random_leaves", "constant"}
+        What bad clients do, in a simulation: learn the next class (or the mirrored target), send random leaf values, or
+        always the last class (or the largest target).
+    attack_share : float
+        Share of the training clients that are bad.
+    """
+
+    accounting: Literal["tight", "published"] = "tight"
+    k: float | Auto | None = "auto"
+    score: Score | Auto = "auto"
+    filter_by: Literal["public", "clients"] = "public"
+    score_share: float = 0.1
+    keep: Literal["all", "round"] = "all"
+    round_budget: Literal["split", "disjoint", "first_round_only"] = "split"
+    patience: int | None = None
+    own_model: Literal["compare", "ignore"] = "ignore"
+    own_share: float = 0.1
+    rows: Literal["schema"] | int = "schema"
+    selection: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
+    bins: int | Auto = "auto"
+    depth: int | Auto = "auto"
+    shared_below: int | Auto | None = "auto"
+    depth_growth: float | Auto = "auto"
+    leaf_share: float | Auto = "auto"
+    trees: int | Auto = "auto"
+    tree_rows: Literal["split_budget", "disjoint"] = "split_budget"
+    target_clip: tuple[float, float] | None = None
+    min_leaf: int = 1
+    gain_sensitivity: float = 1.0
+    sign_as_printed: bool = False
+    row_share: float = 1.0
+    attack: Literal["none", "label_flip", "random_leaves", "constant"] = "none"
+    attack_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        choices = {
+            "accounting": ("tight", "published"),
+            "score": ("auto", "r2", "accuracy", "negative_mse", "pearson"),
+            "filter_by": ("public", "clients"),
+            "keep": ("all", "round"),
+            "round_budget": ("split", "disjoint", "first_round_only"),
+            "own_model": ("compare", "ignore"),
+            "attack": ("none", "label_flip", "random_leaves", "constant"),
+            "sign_as_printed": (True, False),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                words = ", ".join(str(value) for value in allowed)
+                raise DPForestError(f"{name} {getattr(self, name)!r} must be one of {words}")
+        if self.k not in ("auto", None):
+            _check_number("k", self.k, -math.inf, math.inf)
+            if self.score != "auto":
+                check_k(float(self.k), self.score)
+        for name in ("score_share", "own_share"):
+            _check_number(name, getattr(self, name), 0, 1, open_ends=True)
+        _check_number("row_share", self.row_share, 0, 1, open_low=True)
+        _check_number("attack_share", self.attack_share, 0, 1)
+        _check_number("gain_sensitivity", self.gain_sensitivity, 0, math.inf, open_ends=True)
+        for name in ("patience", "min_leaf"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise DPForestError(f"{name} {value!r} must be a whole number from 1")
+        if self.rows != "schema" and (isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1):
+            raise DPForestError(f"rows {self.rows!r} must be 'schema' or a whole number from 1")
+        if (self.attack == "none") != (self.attack_share == 0):
+            raise DPForestError(
+                f"attack {self.attack} and attack_share {self.attack_share:g} do not fit: give both, or none"
+            )
+        if self.accounting == "published":
+            if self.filter_by == "clients":
+                raise DPForestError("accounting=published has no budget for client scores: use filter_by=public")
+        elif self.round_budget == "disjoint" and self.tree_rows == "disjoint":
+            raise DPForestError("round_budget=disjoint divides the rows by round: use tree_rows=split_budget")
+        # Checked here, so that a bad value is refused at the door.
+        _ = self.classification, self.regression
+
+    @property
+    def classification(self) -> GrowerSettings:
+        """Settings of classification trees."""
+        return GrowerSettings(**self._given(), selection=self.selection, tree_rows=self.tree_rows)
+
+    @property
+    def regression(self) -> RegressionSettings:
+        """Settings of regression trees."""
+        return RegressionSettings(
+            **self._given(), selection=self.selection, tree_rows=self.tree_rows, target_clip=self.target_clip
+        )
+
+    @property
+    def filters(self) -> bool:
+        """Whether trees are tested at all."""
+        return self.k is not None
+
+    @property
+    def scored_by_clients(self) -> bool:
+        """Whether a round has a second exchange, in which clients score the trees of the first."""
+        return self.filters and self.filter_by == "clients"
+
+    def public_number_of_rows(self, schema: Schema) -> int:
+        """Rows a client, as far as they are public."""
+        return self.rows if isinstance(self.rows, int) else schema.rows or _FALLBACK_ROWS
+
+    def score_for(self, schema: Schema) -> Score:
+        """The score that trees are tested by.
+
+        Raises
+        ------
+        DPForestError
+            It does not fit the kind of target, or `k` lies outside its range.
+        """
+        if self.score == "auto":
+            score: Score = "accuracy" if schema.is_classification else "r2"
+        else:
+            score = self.score
+        if (score == "accuracy") != schema.is_classification:
+            fitting = "accuracy" if schema.is_classification else "r2, negative_mse or pearson"
+            raise DPForestError(f"score {score} does not fit the target {schema.target!r}: use {fitting}")
+        if self.scored_by_clients and score == "pearson":
+            raise DPForestError("score pearson needs public rows: use filter_by=public, or r2 or negative_mse")
+        if isinstance(self.k, int | float):
+            check_k(float(self.k), score)
+        return score
+
+    def _given(self) -> dict[str, Any]:
+        """Tree settings but for those that each kind of tree chooses itself."""
+        chosen = {name: getattr(self, name) for name in ("bins", "depth_growth", "leaf_share", "trees")}
+        given = {name: value for name, value in chosen.items() if value != "auto"}
+        return given | {"depth": self._depth(), "shared_below": self.shared_below}
+
+    def _depth(self) -> int | Auto:
+        # Trees of the published kind may be deeper than complete ones, and are checked on their own.
+        if self.accounting == "tight" or self.depth == "auto":
+            return self.depth
+        _check_number("depth", self.depth, 1, DEEPEST)
+        return "auto"
+
+
+def check_k(k: float, score: str) -> None:
+    """Refuse a threshold outside the range of its score."""
+    low, high = {"r2": (-math.inf, 1), "accuracy": (0, 1), "negative_mse": (-math.inf, 0), "pearson": (-1, 1)}[score]
+    if not low <= k <= high:
+        words = f"at most {high}" if math.isinf(low) else f"from {low} to {high}"
+        raise DPForestError(f"k {k:g} must be {words}, the range of the score {score}; or auto, or null for no filter")
+
+
+def _check_number(
+    name: str, value: Any, low: float, high: float, open_ends: bool = False, open_low: bool = False
+) -> None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+    if fits and ((open_ends and value in (low, high)) or (open_low and value == low)):
+        fits = False
+    if not fits or math.isinf(value):
+        ends = "between" if open_ends else "from"
+        raise DPForestError(f"{name} {value!r} must be a number {ends} {low:g} to {high:g}")

@@ -1,0 +1,143 @@
+"""Whole runs through Flower's engines: the same numbers as on the in-process grid."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fl_app.client_app import app as client_app
+from fl_app.config import compose_config, to_experiment
+from fl_app.grids import InProcessGrid
+from fl_app.run import run_experiment
+from fl_app.run_folder import find_runs, read_run
+
+ROOT = Path(__file__).resolve().parents[2]
+OVERRIDES = ["strategy.depth=4", "strategy.trees=1", "partition.clients=2"]
+pytestmark = pytest.mark.e2e
+
+
+def in_process(overrides: list[str]) -> dict[str, Any]:
+    """Metrics of the same experiment without an engine."""
+    return run_experiment(to_experiment(compose_config(overrides)), InProcessGrid(client_app, 2)).metrics
+
+
+def check_same(metrics: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    assert {k: v for k, v in metrics.items() if k != "seconds"} == {k: v for k, v in expected.items() if k != "seconds"}
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+    return os.environ | quiet | {"PATH": path, "FLWR_HOME": str(home), "PYTHONPATH": str(ROOT)} | more
+
+
+def test_a_sweep_shares_one_warm_simulation(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fl_app", "-m", *OVERRIDES, "privacy.epsilon=1,5,inf", "seed=4"]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment(tmp_path / "home", DPFOREST_RUNS=str(tmp_path / "runs")),
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.stdout.count("starting a simulation") == 1
+    (results,) = (tmp_path / "runs").glob("sweep-*/results.csv")
+    with results.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["epsilon"]) for row in rows] == [1, 5, float("inf")]
+    runs = find_runs([tmp_path / "runs"])
+    assert len(runs) == 3
+    for run, row, epsilon in zip(runs, rows, ("1", "5", "inf"), strict=True):
+        expected = in_process([*OVERRIDES, f"privacy.epsilon={epsilon}", "seed=4"])
+        check_same(read_run(run)["metrics"], json.loads(json.dumps(expected)))
+        assert float(row["accuracy"]) == pytest.approx(expected["accuracy"])
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def flower(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of a SuperLink of this test's own, which ends with the test."""
+    ports = {"FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(free_port()), "FLWR_LOCAL_CONTROL_API_PORT": str(free_port())}
+    home = tmp_path / "home"
+    home.mkdir()
+    own = environment(home, FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION="1", **ports)
+    # What `flwr run` would start by itself, but detached and for good.
+    command = [
+        "flower-superlink", "--insecure", "--simulation", "--isolation", "subprocess", "--host", "127.0.0.1",
+        "--port", ports["FLWR_LOCAL_SUPERLINK_HTTP_API_PORT"], "--database", str(home / "state.db"),
+        "--control-api-address", f"127.0.0.1:{ports['FLWR_LOCAL_CONTROL_API_PORT']}",
+    ]  # fmt: skip
+    with (home / "superlink.log").open("w") as log:
+        superlink = subprocess.Popen(
+            command, cwd=home, env=own, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            _wait_for(int(ports["FLWR_LOCAL_SUPERLINK_HTTP_API_PORT"]), superlink, home / "superlink.log")
+            yield own
+        finally:
+            # Its session holds the processes of the run, and nothing else.
+            os.killpg(superlink.pid, signal.SIGTERM)
+            try:
+                superlink.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(superlink.pid, signal.SIGKILL)
+                superlink.wait()
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    pytest.fail(f"the SuperLink did not start: {log.read_text()[-2000:]}")
+
+
+def test_flwr_run(tmp_path: Path, flower: dict[str, str]) -> None:
+    overrides = [*OVERRIDES, "seed=4", "privacy.epsilon=5"]
+    output = tmp_path / "runs"
+    done = subprocess.run(
+        [
+            "flwr", "run", str(ROOT), "--stream", "--federation-config", "num-supernodes=2",
+            "--run-config", f"overrides='{' '.join(overrides)}' output='{output}'",
+        ],
+        cwd=tmp_path, env=flower, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    said = done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.returncode == 0, said
+    (run,) = find_runs([output])
+    check_same(read_run(run)["metrics"], json.loads(json.dumps(in_process(overrides))))
+    assert str(run) in done.stdout, said
+    assert "balanced accuracy" in done.stdout, said
+
+
+def test_flwr_run_names_a_wrong_override(tmp_path: Path, flower: dict[str, str]) -> None:
+    done = subprocess.run(
+        [
+            "flwr", "run", str(ROOT), "--stream", "--federation-config", "num-supernodes=2",
+            "--run-config", f"overrides='strategy.dept=3' output='{tmp_path / 'runs'}'",
+        ],
+        cwd=tmp_path, env=flower, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert "no option 'strategy.dept'; did you mean 'strategy.depth'?" in done.stdout + done.stderr
+    assert not (tmp_path / "runs").exists()
