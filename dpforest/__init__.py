@@ -5,10 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpforest.estimators import PrivateForestClassifier, PrivateForestRegressor
+    from dpforest.estimators import (
+        PrivateBoostClassifier,
+        PrivateBoostRegressor,
+        PrivateForestClassifier,
+        PrivateForestRegressor,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["PrivateForestClassifier", "PrivateForestRegressor", "__version__"]
+__all__ = [
+    "PrivateBoostClassifier",
+    "PrivateBoostRegressor",
+    "PrivateForestClassifier",
+    "PrivateForestRegressor",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

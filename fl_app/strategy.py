@@ -147,7 +147,8 @@ class MethodStrategy(Strategy):
             Fewer clients than the run needs gave a sound answer.
         """
         updates = self._sound_updates(server_round, replies)
-        needed = max(1, int(np.ceil(self._min_share * len(self._asked))))
+        # Nobody asked (an empty Poisson sample) is a round like any other: its noise must still be released.
+        needed = int(np.ceil(self._min_share * len(self._asked)))
         self.rounds[server_round].answered = len(updates)
         if len(updates) < needed:
             reasons = "; ".join(f"client {f.client}: {f.reason}" for f in self.failures if f.round == server_round)

@@ -71,6 +71,11 @@ class DpFedAvgServer(NetworkServer):
                 f"round {round_}: the budget is spent in the {self.task.rounds} rounds that the noise is calibrated "
                 "for; start a run with more rounds"
             )
+        if self._settings.server_noise == "seeded" and any(update.noise != "seeded" for update in updates):
+            raise DPForestError(
+                "the clients are real nodes, but the server's noise follows the public seed: set server_noise=secure "
+                "(privacy.noise=secure)"
+            )
         if not self._rounds_done:
             self.ledger.charge(run_entry(self.task, self._multiplier, self._amplified))
         self._rounds_done += 1

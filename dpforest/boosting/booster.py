@@ -144,7 +144,7 @@ class Booster:
         records = np.maximum(counts, 0.0)
         curvature = self._curvature() * records + settings.shrinkage * deviation * scale + 1.0
         newton = -gradients / curvature[..., None]
-        weights = np.clip(newton * (settings.step / settings.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
+        weights = np.clip(newton * (settings.step / plan.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
         done = Round(self.structure, weights.astype(np.float32), records.astype(np.float32))
         self.rounds.append(done)
         self._draw_structure(parties)
@@ -205,7 +205,7 @@ class Booster:
     def _draw_structure(self, parties: int) -> None:
         plan, settings = self.plan, self.plan.settings
         self._structure = random_structure(
-            settings.trees_per_round,
+            plan.trees_per_round,
             plan.depth(self._records, parties),
             self.start.cuts,
             self._gains.chances(settings.exploration),

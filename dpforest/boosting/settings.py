@@ -21,6 +21,8 @@ _LEAST_SHARE = 16.0
 # Noise of a leaf, in gradients at the clip, below which more budget makes no deeper trees.
 _LEAST_DEVIATION = 1.0
 _DEEPEST_AUTO = 12
+_GAUSSIAN_TREES = 4
+_FALLBACK_ROWS = 1000
 _MARGINALS = "marginal histograms of features and target"
 _TREE = "leaf sums of clipped gradients and counts of one tree"
 
@@ -31,8 +33,8 @@ class BoostSettings:
 
     Parameters
     ----------
-    trees_per_round : int
-        Trees of random structure that are filled at once.
+    trees_per_round : int or "auto"
+        Trees of random structure that are filled at once; ``auto`` follows public facts.
     depth : int or "auto"
         1 to 14; ``auto`` follows the noised number of records, the budget and the parties.
     pure : bool
@@ -56,7 +58,7 @@ class BoostSettings:
         Part of the chance of being asked that all features share equally; the rest follows the noised gains.
     """
 
-    trees_per_round: int = 4
+    trees_per_round: int | Auto = "auto"
     depth: int | Auto = "auto"
     pure: bool = False
     clip: float | Auto = "auto"
@@ -69,7 +71,8 @@ class BoostSettings:
     exploration: float = 0.05
 
     def __post_init__(self) -> None:
-        _check_whole("trees_per_round", self.trees_per_round, 1, 1000)
+        if self.trees_per_round != "auto":
+            _check_whole("trees_per_round", self.trees_per_round, 1, 1000)
         if self.depth != "auto":
             _check_whole("depth", self.depth, 1, MAX_DEPTH)
         if not isinstance(self.pure, bool):
@@ -92,7 +95,7 @@ class BoostPlan:
     Parameters
     ----------
     settings : BoostSettings
-    rounds : int
+    rounds, trees_per_round : int
     marginal_unit, unit, count_unit : int
         A record adds ``marginal_unit`` to a cell of each histogram. To a leaf it adds integers of norm at most
         ``unit`` (a gradient at the clip), and ``count_unit`` to the count.
@@ -104,6 +107,7 @@ class BoostPlan:
 
     settings: BoostSettings
     rounds: int
+    trees_per_round: int
     marginal_unit: int
     unit: int
     count_unit: int
@@ -115,7 +119,7 @@ class BoostPlan:
     @property
     def trees(self) -> int:
         """Trees of all rounds."""
-        return self.rounds * self.settings.trees_per_round
+        return self.rounds * self.trees_per_round
 
     @property
     def norm(self) -> int:
@@ -155,20 +159,25 @@ class BoostPlan:
         return round(0.7 * math.log2(max(signal, 1.0)) - (1.2 if self.settings.pure else 0.1))
 
 
-def make_plan(settings: BoostSettings, budget: Budget, rounds: int, schema: Schema, shares: int = 1) -> BoostPlan:
+def make_plan(
+    settings: BoostSettings, budget: Budget, rounds: int, schema: Schema, parties: int = 1, shares: int = 1
+) -> BoostPlan:
     """Solve the noise from the budget.
 
     Parameters
     ----------
+    parties : int
+        How many have records.
     shares : int
         How many parties share the noise of a sum that is only seen as a whole; 1: every party adds all of it.
 
     Raises
     ------
     DPForestError
-        The budget has no delta for Gaussian noise, or has one for pure noise.
+        The budget has no delta for Gaussian noise, a meaningless one, or one for pure noise.
     """
-    trees = rounds * settings.trees_per_round
+    per_round = _trees_per_round(settings, budget, schema, parties)
+    trees = rounds * per_round
     first, later = settings.marginal_share, (1 - settings.marginal_share) / trees
     widths = schema.n_features + 1
     if settings.pure:
@@ -180,13 +189,18 @@ def make_plan(settings: BoostSettings, budget: Budget, rounds: int, schema: Sche
         pure_histograms = DiscreteLaplaceCounts(budget.epsilon * first, widths)
         pure_sums = DiscreteLaplaceCounts(budget.epsilon * later, unit + count_unit)
         return BoostPlan(
-            settings, rounds, 1, unit, count_unit, pure_histograms, pure_sums,
+            settings, rounds, per_round, 1, unit, count_unit, pure_histograms, pure_sums,
             pure_histograms.entry(_MARGINALS),
-            pure_sums.entry(_TREE, times=settings.trees_per_round),
+            pure_sums.entry(_TREE, times=per_round),
         )  # fmt: skip
     if budget.delta == 0 and not math.isinf(budget.epsilon):
         raise DPForestError(
             "boosting with Gaussian noise needs a delta well below 1 / records: set privacy.delta=1e-6, or pure=true"
+        )
+    if schema.rows is not None and budget.delta * schema.rows > 1:
+        raise DPForestError(
+            f"delta {budget.delta:g} is above 1 / {schema.rows} records, so that it would allow to publish a whole "
+            "record: set it well below, such as 1e-6"
         )
     # The last digits of the solved mu are not to decide whether the budget is kept.
     mu = gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9) if budget.delta else math.inf
@@ -195,10 +209,20 @@ def make_plan(settings: BoostSettings, budget: Budget, rounds: int, schema: Sche
         _LEAST_UNIT, lambda unit: unit**2 + _units(settings.count_share, unit) ** 2, mu * math.sqrt(later), shares
     )
     return BoostPlan(
-        settings, rounds, marginal_unit, unit, _units(settings.count_share, unit), histograms, sums,
+        settings, rounds, per_round, marginal_unit, unit, _units(settings.count_share, unit), histograms, sums,
         histograms.entry(_MARGINALS),
-        sums.entry(_TREE, times=settings.trees_per_round),
+        sums.entry(_TREE, times=per_round),
     )  # fmt: skip
+
+
+def _trees_per_round(settings: BoostSettings, budget: Budget, schema: Schema, parties: int) -> int:
+    if settings.trees_per_round != "auto":
+        return settings.trees_per_round
+    if not settings.pure:
+        return _GAUSSIAN_TREES
+    # Laplace noise grows with the number of trees, and not with its root: fewer where little stands out.
+    signal = budget.epsilon * (schema.rows or _FALLBACK_ROWS) * math.sqrt(parties)
+    return 1 if signal < 5e4 else 2 if signal < 5e5 else 4
 
 
 def _scaled(

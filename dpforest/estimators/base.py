@@ -32,8 +32,8 @@ _NOT_SAVED = {"epsilon", "bounds", "classes", "target_range", "schema", "random_
 class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
     """Base of the estimators.
 
-    Subclasses set ``epsilon``, ``bounds``, ``rows``, ``schema``, ``out_of_bounds`` and ``random_state`` in
-    ``__init__``, and ``forest_`` and ``privacy_`` in ``fit``.
+    Subclasses set ``epsilon``, ``bounds``, ``schema``, ``out_of_bounds`` and ``random_state`` in ``__init__``, there
+    too ``delta`` and ``rows`` where they have them, and ``forest_`` and ``privacy_`` in ``fit``.
 
     Attributes
     ----------
@@ -48,8 +48,9 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
     """
 
     epsilon: float
+    delta: float = 0.0
     bounds: Any
-    rows: int | None
+    rows: int | None = None
     schema: Schema | None
     out_of_bounds: str
     random_state: Any
@@ -132,7 +133,7 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
             raise DPForestError(f"rows {self.rows!r} must be a whole number from 1, or None for a noised count")
         if self.schema is not None and not isinstance(self.schema, Schema):
             raise DPForestError(f"schema must be a dpforest.schema.Schema or None, got {type(self.schema).__name__}")
-        return Ledger(Budget(plain_number(self.epsilon)))
+        return Ledger(Budget(plain_number(self.epsilon), plain_number(self.delta)))
 
     def _new_noise(self) -> Noise:
         seed = self.random_state
@@ -188,7 +189,7 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
             f"{parameter}=None: the {what} are read off the data and leak through the forest, so there is no privacy "
             f"guarantee; pass {parameter} (or a schema) from public knowledge",
             PrivacyLeakWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -19,7 +19,76 @@ from dpforest.ledger import Ledger
 from dpforest.schema import Schema
 
 
-class PrivateForestClassifier(ClassifierMixin, PrivateEstimator):
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):
+    """Base of the classifiers; subclasses also set ``classes`` in ``__init__``, and ``classes_`` in ``fit``."""
+
+    classes: Any
+    classes_: np.ndarray
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row, shape (n_rows,)."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[np.argmax(probabilities, axis=1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities in the order of ``classes_``, shape (n_rows, n_classes)."""
+        rows = self._rows_to_predict(X)
+        return self.forest_.predict_proba(rows)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # With the default epsilon, a few dozen rows drown in the noise: that is what privacy means.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _public_classes(self, y: np.ndarray, ledger: Ledger) -> np.ndarray:
+        """Sorted class list, as scikit-learn expects: from ``schema``, ``classes``, or (unprotected) the data."""
+        if self.schema is not None:
+            if self.classes is not None:
+                raise DPForestError("give either a schema or classes: a schema holds the classes already")
+            if not self.schema.is_classification:
+                raise SchemaError(f"target {self.schema.target!r} of the schema is no class: use a regressor")
+            return np.unique(self.schema.classes)
+        if self.classes is not None:
+            return np.unique(np.asarray(self.classes))
+        classes = np.unique(y)
+        if len(classes) == 1:
+            raise SchemaError(
+                f"y holds one class only ({classes[0]!r}), a classification needs two: pass classes with all that exist"
+            )
+        self._leak(ledger, "classes", "classes")
+        return classes
+
+    def _more_to_save(self) -> dict[str, Any]:
+        return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
+
+    def _restore(self, saved: Mapping[str, Any]) -> None:
+        dtype = np.dtype(saved["classes_dtype"])
+        classes = np.array(saved["classes"], dtype=dtype)
+        names = tuple(str(name) for name in classes.tolist())
+        if dtype.kind not in "biufUO" or names != self.forest_.schema.classes:
+            raise InvalidForest(f"classes {list(names)} do not fit those of the forest")
+        self.classes_ = classes
+
+    def _public_table(
+        self, X: Any, y: Any, ledger: Ledger
+    ) -> tuple[Schema, np.ndarray, np.ndarray, np.ndarray]:
+        """Schema, rows inside its bounds, class indices, and the class list of what ``fit`` was given."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        features = self._public_features(X, ledger)
+        classes = self._public_classes(y, ledger)
+        names = tuple(str(name) for name in classes.tolist())
+        if self.schema is not None:
+            schema = replace(self.schema, classes=names)
+        else:
+            schema = Schema(features, target_name([f.name for f in features]), names)
+        matrix, _ = schema.check_matrix(X, "refuse" if self.out_of_bounds == "refuse" else "clip")
+        return schema, matrix, _indices(y, classes), classes
+
+
+class PrivateForestClassifier(PrivateClassifier):
     """Decision forest under differential privacy for one record added or removed.
 
     What is public has to be said: the bounds of the columns and the class list. Where it is not, it is read off
@@ -72,8 +141,6 @@ depth_growth, leaf_share, smoothing, voting
     >>> print(model.privacy_.guarantee().epsilon)
     1.0
     """
-
-    classes_: np.ndarray
 
     def __init__(
         self,
@@ -140,18 +207,7 @@ depth_growth, leaf_share, smoothing, voting
         settings = GrowerSettings(**{f.name: plain_number(getattr(self, f.name)) for f in fields(GrowerSettings)})
         ledger = self._new_ledger()
         noise = self._new_noise()
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        features = self._public_features(X, ledger)
-        classes = self._public_classes(y, ledger)
-        names = tuple(str(name) for name in classes.tolist())
-        if self.schema is not None:
-            schema = replace(self.schema, classes=names)
-        else:
-            schema = Schema(features, target_name([f.name for f in features]), names)
-        matrix, _ = schema.check_matrix(X, "refuse" if self.out_of_bounds == "refuse" else "clip")
-        labels = _indices(y, classes)
+        schema, matrix, labels, classes = self._public_table(X, y, ledger)
         left = ledger.budget.epsilon
         rows = 1  # of no consequence where no setting is chosen by it
         if any(getattr(settings, f.name) == "auto" for f in fields(settings)):
@@ -162,51 +218,6 @@ depth_growth, leaf_share, smoothing, voting
         self.classes_ = classes
         self.privacy_ = ledger
         return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row, shape (n_rows,)."""
-        probabilities = self.predict_proba(X)
-        return self.classes_[np.argmax(probabilities, axis=1)]
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities in the order of ``classes_``, shape (n_rows, n_classes)."""
-        rows = self._rows_to_predict(X)
-        return self.forest_.predict_proba(rows)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # With the default epsilon, a few dozen rows drown in the noise: that is what privacy means.
-        tags.classifier_tags.poor_score = True
-        return tags
-
-    def _public_classes(self, y: np.ndarray, ledger: Ledger) -> np.ndarray:
-        """Sorted class list, as scikit-learn expects: from ``schema``, ``classes``, or (unprotected) the data."""
-        if self.schema is not None:
-            if self.classes is not None:
-                raise DPForestError("give either a schema or classes: a schema holds the classes already")
-            if not self.schema.is_classification:
-                raise SchemaError(f"target {self.schema.target!r} of the schema is no class: use a regressor")
-            return np.unique(self.schema.classes)
-        if self.classes is not None:
-            return np.unique(np.asarray(self.classes))
-        classes = np.unique(y)
-        if len(classes) == 1:
-            raise SchemaError(
-                f"y holds one class only ({classes[0]!r}), a classification needs two: pass classes with all that exist"
-            )
-        self._leak(ledger, "classes", "classes")
-        return classes
-
-    def _more_to_save(self) -> dict[str, Any]:
-        return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
-
-    def _restore(self, saved: Mapping[str, Any]) -> None:
-        dtype = np.dtype(saved["classes_dtype"])
-        classes = np.array(saved["classes"], dtype=dtype)
-        names = tuple(str(name) for name in classes.tolist())
-        if dtype.kind not in "biufUO" or names != self.forest_.schema.classes:
-            raise InvalidForest(f"classes {list(names)} do not fit those of the forest")
-        self.classes_ = classes
 
 
 def _indices(y: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -17,7 +17,62 @@ from dpforest.ledger import Ledger
 from dpforest.schema import Schema
 
 
-class PrivateForestRegressor(RegressorMixin, PrivateEstimator):
+class PrivateRegressor(RegressorMixin, PrivateEstimator):
+    """Base of the regressors; subclasses also set ``target_range`` in ``__init__``."""
+
+    target_range: Any
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The predicted target of each row, shape (n_rows,)."""
+        rows = self._rows_to_predict(X)
+        return self.forest_.predict(rows)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # With the default epsilon, a few dozen rows drown in the noise: that is what privacy means.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def _public_range(self, y: np.ndarray, ledger: Ledger) -> tuple[float, float]:
+        """Range of the target: from ``schema``, ``target_range``, or (unprotected) the data."""
+        if self.schema is not None:
+            if self.target_range is not None:
+                raise DPForestError("give either a schema or target_range: a schema holds the range already")
+            if self.schema.target_range is None:
+                raise SchemaError(f"target {self.schema.target!r} of the schema is a class: use a classifier")
+            return self.schema.target_range
+        if self.target_range is not None:
+            try:
+                low, high = (float(plain_number(value)) for value in self.target_range)
+            except (TypeError, ValueError):
+                raise SchemaError(f"target_range {self.target_range!r} must be two numbers, low and high") from None
+            return low, high
+        self._leak(ledger, "range of the target", "target_range")
+        low, high = float(y.min()), float(y.max())
+        margin = 0.0 if low < high else 0.5 * max(abs(low), 1.0)
+        return low - margin, high + margin
+
+    def _public_table(self, X: Any, y: Any, ledger: Ledger) -> tuple[Schema, np.ndarray, np.ndarray]:
+        """Schema, rows inside its bounds, and targets of what ``fit`` was given."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        y = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+        features = self._public_features(X, ledger)
+        target_range = self._public_range(y, ledger)
+        if self.schema is not None:
+            schema = self.schema
+        else:
+            schema = Schema(features, target_name([f.name for f in features]), target_range=target_range)
+        matrix, _ = schema.check_matrix(X, "refuse" if self.out_of_bounds == "refuse" else "clip")
+        if self.out_of_bounds == "refuse" and ((y < target_range[0]) | (y > target_range[1])).any():
+            outside = y[(y < target_range[0]) | (y > target_range[1])][0]
+            raise SchemaError(
+                f"target {schema.target!r} is {outside:g}, outside [{target_range[0]:g}, {target_range[1]:g}]: widen "
+                "the range or set out_of_bounds=clip"
+            )
+        return schema, matrix, y
+
+
+class PrivateForestRegressor(PrivateRegressor):
     """Regression forest under differential privacy for one record added or removed.
 
     What is public has to be said: the bounds of the columns and the range of the target. Where it is not, it is read
@@ -126,21 +181,7 @@ class PrivateForestRegressor(RegressorMixin, PrivateEstimator):
         settings = RegressionSettings(**values)
         ledger = self._new_ledger()
         noise = self._new_noise()
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        y = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
-        features = self._public_features(X, ledger)
-        target_range = self._public_range(y, ledger)
-        if self.schema is not None:
-            schema = self.schema
-        else:
-            schema = Schema(features, target_name([f.name for f in features]), target_range=target_range)
-        matrix, _ = schema.check_matrix(X, "refuse" if self.out_of_bounds == "refuse" else "clip")
-        if self.out_of_bounds == "refuse" and ((y < target_range[0]) | (y > target_range[1])).any():
-            outside = y[(y < target_range[0]) | (y > target_range[1])][0]
-            raise SchemaError(
-                f"target {schema.target!r} is {outside:g}, outside [{target_range[0]:g}, {target_range[1]:g}]: widen "
-                "the range or set out_of_bounds=clip"
-            )
+        schema, matrix, y = self._public_table(X, y, ledger)
         left = ledger.budget.epsilon
         rows = 1  # of no consequence where no setting is chosen by it
         if "auto" in (settings.depth, settings.shared_below, settings.leaf_share):
@@ -149,36 +190,6 @@ class PrivateForestRegressor(RegressorMixin, PrivateEstimator):
         self.forest_ = grow_regressor(matrix, y, schema, resolved, left, ledger, noise)
         self.privacy_ = ledger
         return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The predicted target of each row, shape (n_rows,)."""
-        rows = self._rows_to_predict(X)
-        return self.forest_.predict(rows)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # With the default epsilon, a few dozen rows drown in the noise: that is what privacy means.
-        tags.regressor_tags.poor_score = True
-        return tags
-
-    def _public_range(self, y: np.ndarray, ledger: Ledger) -> tuple[float, float]:
-        """Range of the target: from ``schema``, ``target_range``, or (unprotected) the data."""
-        if self.schema is not None:
-            if self.target_range is not None:
-                raise DPForestError("give either a schema or target_range: a schema holds the range already")
-            if self.schema.target_range is None:
-                raise SchemaError(f"target {self.schema.target!r} of the schema is a class: use a classifier")
-            return self.schema.target_range
-        if self.target_range is not None:
-            try:
-                low, high = (float(plain_number(value)) for value in self.target_range)
-            except (TypeError, ValueError):
-                raise SchemaError(f"target_range {self.target_range!r} must be two numbers, low and high") from None
-            return low, high
-        self._leak(ledger, "range of the target", "target_range")
-        low, high = float(y.min()), float(y.max())
-        margin = 0.0 if low < high else 0.5 * max(abs(low), 1.0)
-        return low - margin, high + margin
 
     def _more_to_save(self) -> dict[str, Any]:
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpforest.errors import BudgetExceeded, DPForestError
@@ -113,13 +113,19 @@ class Ledger:
     def charge(self, entry: Entry) -> None:
         """Write one protected release; mechanisms call this before they release anything.
 
+        The same release again, round after round, is one line with more ``times``.
+
         Raises
         ------
         BudgetExceeded
             It would exceed the budget; nothing is written.
         """
         self.require([entry])
-        self._entries.append(entry)
+        last = self._entries[-1] if self._entries else None
+        if last is not None and replace(last, times=entry.times) == entry:
+            self._entries[-1] = replace(last, times=last.times + entry.times)
+        else:
+            self._entries.append(entry)
 
     def unprotected(self, what: str, why: str) -> None:
         """Write down that something about the data went out without protection."""

@@ -103,7 +103,7 @@ class BoostServer(ServerSide):
         return f"{self.round_facts()['trees']} trees, epsilon spent {self._spent():.3g}"
 
     def round_facts(self) -> dict[str, Any]:
-        return {"trees": len(self._booster.rounds) * self._settings.trees_per_round}
+        return {"trees": len(self._booster.rounds) * self._plan.trees_per_round}
 
     def report(self) -> dict[str, Any]:
         forest = self._booster.forest({})

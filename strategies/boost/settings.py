@@ -86,7 +86,7 @@ def plan_of(task: Task) -> BoostPlan:
                 "use more clients, or noise=local"
             )
         shares = max(1, task.clients - settings.dropouts - settings.colluders)
-    return make_plan(settings, task.budget, task.rounds, task.schema, shares)
+    return make_plan(settings, task.budget, task.rounds, task.schema, task.clients, shares)
 
 
 @dataclass(frozen=True)

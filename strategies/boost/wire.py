@@ -87,7 +87,7 @@ def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
         start = Start(cuts, base, clip)
     past = []
     if _PAST_WEIGHTS in arrays:
-        trees = settings.trees_per_round
+        trees = plan.trees_per_round
         weights = _take(arrays, _PAST_WEIGHTS, "f", (-1, trees, -1, schema.n_outputs)).astype(np.float32, copy=False)
         inner = (len(weights), trees, weights.shape[2] - 1)
         feature = _take(arrays, _PAST_FEATURE, "u", inner)
@@ -96,7 +96,7 @@ def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
             raise BadMessage(f"a leaf changes a score by more than {LARGEST_WEIGHT:g}")
         for f, s, w in zip(feature, split, weights, strict=True):
             past.append((_structure(f, s, schema, settings.cuts), np.ascontiguousarray(w)))
-    feature = _take(arrays, _FEATURE, "u", (settings.trees_per_round, -1))
+    feature = _take(arrays, _FEATURE, "u", (plan.trees_per_round, -1))
     split = _take(arrays, _SPLIT, "u", feature.shape)
     return Asked(start, first, past, _structure(feature, split, schema, settings.cuts))
 

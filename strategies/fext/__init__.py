@@ -1,7 +1,7 @@
 """FEXT-DP: rounds of explainable private trees, of which a server keeps those that reach a threshold K.
 
-Oliveira et al., Towards Explainable Federated Learning. ``accounting="published"`` is what the paper describes, with its
-sign mended, and has no guarantee; the default spends one total epsilon over all rounds.
+Oliveira et al., Towards Explainable Federated Learning. ``accounting="published"`` is what the paper describes, with
+its sign mended, and has no guarantee; the default spends one total epsilon over all rounds.
 """
 
 from dpforest.ledger import RECORD_UNIT

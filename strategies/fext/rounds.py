@@ -52,8 +52,22 @@ class RoundPlan:
             entries = planned_entries(self.resolved, self.trees, task.schema)
         if self.scores:
             most = task.clients * trees_a_client(self.resolved)
-            entries.append(score_mechanism(self.scores, most, task.schema.is_classification).entry("scores of all trees"))
-        return [replace(e, what=f"round {self.round}: {e.what}", rows=_inside(e.rows, self.rows)) for e in entries]
+            mechanism = score_mechanism(self.scores, most, task.schema.is_classification)
+            entries.append(mechanism.entry("scores of all trees"))
+        return [replace(entry, rows=_inside(entry.rows, self.rows)) for entry in entries]
+
+
+def planned_releases(plans: list[RoundPlan], task: Task) -> list[Entry]:
+    """What a client will release over all rounds, in one line for what is the same in each.
+
+    Rounds about disjoint slices cost together what one of them costs.
+    """
+    rounds = len(plans)
+    if rounds == 1:
+        return plans[0].entries(task)
+    if plans[0].rows != ALL_ROWS:
+        return [replace(e, what=f"in each round, of its own rows: {e.what}") for e in plans[0].entries(task)]
+    return [replace(e, what=f"in each round: {e.what}", times=rounds * e.times) for e in plans[0].entries(task)]
 
 
 def plan_rounds(task: Task) -> list[RoundPlan]:
@@ -62,9 +76,7 @@ def plan_rounds(task: Task) -> list[RoundPlan]:
     rounds = 1 if settings.round_budget == "first_round_only" else task.rounds
     total = task.budget.epsilon
     each = total / rounds if settings.round_budget == "split" else total
-    scores = settings.score_share * each if settings.scored_by_clients and not math.isinf(each) else 0.0
-    if settings.scored_by_clients and math.isinf(each):
-        scores = math.inf
+    scores = settings.score_share * each if settings.scored_by_clients else 0.0
     trees = each if math.isinf(each) else each - scores
     rows = settings.public_number_of_rows(task.schema)
     disjoint = settings.round_budget == "disjoint" and rounds > 1

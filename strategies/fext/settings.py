@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from dpforest.errors import DPForestError
 from dpforest.forest import Limits
+from dpforest.forest.forest import Output
 from dpforest.growers import GrowerSettings
 from dpforest.growers.regression import RegressionSettings
 from dpforest.schema import Schema
@@ -35,20 +36,25 @@ class FextSettings:
     score : {"auto", "r2", "accuracy", "negative_mse", "pearson"}
         ``auto``: accuracy for classes, R^2 for targets.
     filter_by : {"public", "clients"}
-        Who scores trees: the server on public rows (``evaluation.public_share``), or the other clients on their own, who
-        send noised sums. The latter guards against weak trees, not against clients that lie about others' trees.
+        Who scores trees: the server on public rows (``evaluation.public_share``), or the other clients on their own,
+        who send noised sums. The latter guards against weak trees, not against clients that lie about others' trees.
     score_share : float
         Share of a round's budget for the noised scores, with ``filter_by="clients"``.
     keep : {"all", "round"}
         The set grows by what passes, or is replaced by it (the paper's text). Where nothing passes it stays as it was.
+    most_trees : int or None
+        With ``keep="all"``, keep only so many: those with the best scores, the earlier of equals.
     round_budget : {"split", "disjoint", "first_round_only"}
         Every round has its share of the budget; or all of it for a slice of rows that no other round sees; or the
         first round has all and is the last.
+    calibrate : bool
+        Targets, with public rows: stretch the leaves of the set about their mean so that its predictions fit the public
+        rows best. An average of noisy trees says too little; two numbers from public rows mend that.
     patience : int or None
         Stop after so many rounds without a better score of the whole set on public rows.
     own_model : {"compare", "ignore"}
-        A client uses its own latest trees where they have a smaller squared error on rows of its own than the set. The
-        comparison and its outcome stay local.
+        A client uses its own latest trees where they have a smaller squared error on rows of its own than the set, by
+        more than two standard errors of the difference. The comparison and its outcome stay local.
     own_share : float
         Share of a client's rows that are set aside for this comparison.
     rows : "schema" or int
@@ -79,10 +85,12 @@ class FextSettings:
     filter_by: Literal["public", "clients"] = "public"
     score_share: float = 0.1
     keep: Literal["all", "round"] = "all"
+    most_trees: int | None = None
     round_budget: Literal["split", "disjoint", "first_round_only"] = "split"
+    calibrate: bool = True
     patience: int | None = None
-    own_model: Literal["compare", "ignore"] = "ignore"
-    own_share: float = 0.1
+    own_model: Literal["compare", "ignore"] = "compare"
+    own_share: float = 0.05
     rows: Literal["schema"] | int = "schema"
     selection: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
     bins: int | Auto = "auto"
@@ -109,6 +117,7 @@ class FextSettings:
             "round_budget": ("split", "disjoint", "first_round_only"),
             "own_model": ("compare", "ignore"),
             "attack": ("none", "label_flip", "random_leaves", "constant"),
+            "calibrate": (True, False),
             "sign_as_printed": (True, False),
         }
         for name, allowed in choices.items():
@@ -124,7 +133,7 @@ class FextSettings:
         _check_number("row_share", self.row_share, 0, 1, open_low=True)
         _check_number("attack_share", self.attack_share, 0, 1)
         _check_number("gain_sensitivity", self.gain_sensitivity, 0, math.inf, open_ends=True)
-        for name in ("patience", "min_leaf"):
+        for name in ("patience", "min_leaf", "most_trees"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise DPForestError(f"{name} {value!r} must be a whole number from 1")
@@ -201,6 +210,11 @@ class FextSettings:
             return self.depth
         _check_number("depth", self.depth, 1, DEEPEST)
         return "auto"
+
+
+def leaf_output(schema: Schema) -> Output:
+    """What the leaves of a finished tree hold."""
+    return "probability" if schema.is_classification else "target"
 
 
 def check_k(k: float, score: str) -> None:

@@ -49,7 +49,7 @@ def test_learns_when_the_noise_is_small() -> None:
 
 
 def test_the_mean_of_clipped_updates_is_divided_by_the_expected_number() -> None:
-    # No noise (infinite epsilon), 4 clients expected, two answer: one update of length 3 is clipped to 1, one of 0.5 stays.
+    # No noise (infinite epsilon), 4 clients expected, two answer: an update of length 3 is clipped to 1, 0.5 stays.
     federation = begin(budget=Budget(math.inf), clients=4)
     size = federation.server.architecture.size  # type: ignore[attr-defined]
     unit = np.ones(size) / math.sqrt(size)
@@ -84,11 +84,17 @@ def test_secure_noise_does_not_follow_the_seed() -> None:
     assert not np.array_equal(*drawn)
 
 
+def test_seeded_server_noise_is_refused_where_clients_are_real_nodes() -> None:
+    federation = begin()
+    with pytest.raises(DPForestError, match="server_noise=secure"):
+        federation.server.aggregate(1, [ClientUpdate(federation.model, {}, 0, noise="secure")])
+
+
 def test_a_round_beyond_the_budget_is_refused() -> None:
     federation = begin(rounds=2)
     for round_ in (1, 2):
         federation.exchange(round_, {0: rows(0)})
-    with pytest.raises(BudgetExceeded, match="round 3.*2 rounds"):
+    with pytest.raises(BudgetExceeded, match=r"round 3.*2 rounds"):
         federation.server.aggregate(3, [])
 
 
@@ -154,7 +160,7 @@ def test_the_count_behind_the_clip_is_paid_for_by_more_noise_on_the_updates() ->
 
 
 def test_delta_is_needed_and_batch_norm_is_not_possible() -> None:
-    with pytest.raises(DPForestError, match="privacy.delta is 0"):
+    with pytest.raises(DPForestError, match=r"privacy\.delta is 0"):
         begin(budget=Budget(1.0))
     with pytest.raises(DPForestError, match=r"use batch_norm=\[\]"):
         begin(batch_norm=[1])

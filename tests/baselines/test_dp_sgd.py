@@ -14,7 +14,7 @@ from baselines.dp_sgd.optimizers import Adam, Sgd
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger import Budget, total_epsilon
 
-OPTIONS: dict[str, Any] = {"batch": 24, "steps": 5, "learning_rate": 0.5}
+OPTIONS: dict[str, Any] = {"standardize": "public", "batch": 24, "steps": 5, "learning_rate": 0.5}
 
 
 def begin(**options: Any) -> Federation:
@@ -38,7 +38,7 @@ def test_each_client_spends_the_budget_once_and_no_more() -> None:
 
 
 def test_private_standardisation_shares_the_budget() -> None:
-    federation = run("dp_sgd", rounds=2, standardize="private", **OPTIONS)
+    federation = run("dp_sgd", rounds=2, **(OPTIONS | {"standardize": "private"}))
     assert len(federation.ledgers[0].entries) == 2
     assert 0.999 * 4 < federation.ledgers[0].guarantee().epsilon <= 4
     assert not federation.failures
@@ -123,6 +123,7 @@ def test_the_same_seed_gives_the_same_weights() -> None:
     assert all(np.array_equal(first.model[name], again.model[name]) for name in first.model)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_weights_that_overflow_are_not_sent() -> None:
     federation = begin(clients=1, rounds=1, learning_rate=1e40)
     federation.exchange(1, {0: rows(0)})

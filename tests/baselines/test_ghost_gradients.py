@@ -79,7 +79,7 @@ def test_the_length_of_one_row_is_that_of_its_explicit_gradient() -> None:
 
 @pytest.mark.parametrize("n", [1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
 def test_one_more_row_moves_the_sum_by_the_clip_at_most(n: int) -> None:
-    # float64, as in a deployment: the bound holds to the last digits there. The row comes first, so that all others move.
+    # float64, as in a deployment: the bound holds to the last digits there. The row comes first and moves all others.
     architecture = network()
     gradients = clipped_gradients_for(architecture, BLOCK, "float64")
     X, y = batch(n + 1)

@@ -49,9 +49,7 @@ def test_published_settings(q: float, steps: int, z: float, published: float, of
 )
 def test_flowers_accountant_agrees(method: str, relation: str) -> None:
     fixed = method == "WITHOUT_REPLACEMENT"
-    config = flower.PrivacyConfig(
-        DELTA, 30, flower.NeighboringRelation[relation], flower.SamplingMethod[method]
-    )
+    config = flower.PrivacyConfig(DELTA, 30, flower.NeighboringRelation[relation], flower.SamplingMethod[method])
     # The bound for samples of fixed size is for whole orders; both then take these.
     accountant = FlowerAccountant(config, orders=tuple(float(order) for order in range(2, 33)) if fixed else None)
     accountant.compose(flower.GaussianPrivacyEvent(4.0, 5, 30), 10)
@@ -83,7 +81,7 @@ def test_an_infinite_budget_needs_no_noise() -> None:
 
 
 def test_delta_is_missing() -> None:
-    with pytest.raises(DPForestError, match="privacy.delta is 0"):
+    with pytest.raises(DPForestError, match=r"privacy\.delta is 0"):
         noise_multiplier(Budget(1.0), lambda z: [sampled(z, 0.2, 50)], "pld")
 
 

@@ -11,7 +11,11 @@ from dpforest.errors import DPForestError
 from dpforest.schema import Feature, Schema
 
 SCHEMA = Schema(
-    (Feature("linear", 0, 10), Feature("root", -4, 16, scale="signed_sqrt"), Feature("moved", 0, 8, "", "signed_sqrt", 4)),
+    (
+        Feature("linear", 0, 10),
+        Feature("root", -4, 16, scale="signed_sqrt"),
+        Feature("moved", 0, 8, "", "signed_sqrt", 4),
+    ),
     classes=("u", "v"),
 )
 

@@ -1,8 +1,8 @@
 """``python -m tests.benchmarks.dp_sgd_step``: a DP-SGD step against a plain one, 561-128-64-12 units, batch of 256.
 
-All three take the same rows in turn, on one thread: the plain Keras step, the DP-SGD step as `DpSgdClient` takes it (sum of
-clipped gradients without per-example gradients, noise, sgd), and the same step with every example's gradient written
-out by ``tf.vectorized_map``.
+All three take the same rows in turn, on one thread: the plain Keras step, the DP-SGD step as `DpSgdClient` takes it
+(sum of clipped gradients without per-example gradients, noise, sgd), and the same step with every example's gradient
+written out by ``tf.vectorized_map``.
 """
 
 from __future__ import annotations

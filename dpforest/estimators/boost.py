@@ -1,0 +1,265 @@
+"""Private boosting on one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Self
+
+from dpforest.boosting import BoostSettings, boost
+from dpforest.errors import DPForestError, InvalidForest
+from dpforest.estimators.base import plain_number
+from dpforest.estimators.classifier import PrivateClassifier
+from dpforest.estimators.regressor import PrivateRegressor
+from dpforest.schema import Schema
+
+
+class PrivateBoostClassifier(PrivateClassifier):
+    """Boosted trees under differential privacy for one record added or removed.
+
+    What is public has to be said: the bounds of the columns and the class list. Where it is not, it is read off
+    the data, a `PrivacyLeakWarning` says so, and the ledger's guarantee is "none".
+
+    Parameters
+    ----------
+    epsilon : float
+        Budget of one ``fit``; ``inf`` grows the same forest without noise.
+    delta : float
+        Well below 1 / rows; 0 with ``pure=True``.
+    bounds : sequence of (low, high), mapping of column name to (low, high), or None
+        Public bounds of every column. Columns of an array are named ``x0``, ``x1``, ...
+    classes : sequence or None
+        All classes that exist, whether or not the data holds them.
+    rounds : int
+        How often sums are asked; each round adds ``trees_per_round`` trees.
+    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration
+        See `dpforest.boosting.BoostSettings`.
+    schema : Schema or None
+        Takes the place of ``bounds`` and ``classes``; its classes are text.
+    out_of_bounds : {"clip", "refuse"}
+        What ``fit`` does with cells outside their bounds.
+    random_state : int, RandomState or None
+        None takes noise from the operating system (for real use). A seed makes it reproducible: then whoever
+        knows the seed can undo it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class list, sorted.
+    forest_, privacy_, feature_importances_, n_features_in_, feature_names_in_
+        See `PrivateEstimator`.
+
+    Notes
+    -----
+    The structure of a tree is random; `dpforest.boosting` has the method. With a few thousand rows and a small epsilon,
+    `PrivateForestClassifier` is often better. ``sample_weight`` is not supported: the privacy unit is one row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest import PrivateBoostClassifier
+    >>> X = np.repeat([[0.1], [0.9]], 5000, axis=0)
+    >>> y = np.repeat(["low", "high"], 5000)
+    >>> model = PrivateBoostClassifier(bounds=[(0, 1)], classes=["low", "high"], random_state=0).fit(X, y)
+    >>> model.predict([[0.1], [0.9]]).tolist()
+    ['low', 'high']
+    >>> print(round(model.privacy_.guarantee().epsilon, 6))
+    1.0
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        classes: Any = None,
+        rounds: int = 50,
+        trees_per_round: int | str = BoostSettings.trees_per_round,
+        depth: int | str = BoostSettings.depth,
+        pure: bool = BoostSettings.pure,
+        clip: float | str = BoostSettings.clip,
+        count_share: float = BoostSettings.count_share,
+        marginal_share: float = BoostSettings.marginal_share,
+        bins: int = BoostSettings.bins,
+        cuts: int = BoostSettings.cuts,
+        step: float = BoostSettings.step,
+        shrinkage: float = BoostSettings.shrinkage,
+        exploration: float = BoostSettings.exploration,
+        schema: Schema | None = None,
+        out_of_bounds: str = "clip",
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.classes = classes
+        self.rounds = rounds
+        self.trees_per_round = trees_per_round
+        self.depth = depth
+        self.pure = pure
+        self.clip = clip
+        self.count_share = count_share
+        self.marginal_share = marginal_share
+        self.bins = bins
+        self.cuts = cuts
+        self.step = step
+        self.shrinkage = shrinkage
+        self.exploration = exploration
+        self.schema = schema
+        self.out_of_bounds = out_of_bounds
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Boost the trees.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Finite numbers.
+        y : array-like of shape (n_rows,)
+            Classes.
+
+        Raises
+        ------
+        DPForestError
+            A parameter, the schema or the data is not as it must be.
+        """
+        settings, rounds = _settings(self)
+        ledger = self._new_ledger()
+        noise = self._new_noise()
+        schema, matrix, labels, classes = self._public_table(X, y, ledger)
+        self.forest_ = boost(matrix, labels, schema, settings, rounds, ledger, noise)
+        self.classes_ = classes
+        self.privacy_ = ledger
+        return self
+
+
+class PrivateBoostRegressor(PrivateRegressor):
+    """Boosted regression trees under differential privacy for one record added or removed.
+
+    What is public has to be said: the bounds of the columns and the range of the target. Where it is not, it is read
+    off the data, a `PrivacyLeakWarning` says so, and the ledger's guarantee is "none".
+
+    Parameters
+    ----------
+    epsilon : float
+        Budget of one ``fit``; ``inf`` grows the same forest without noise.
+    delta : float
+        Well below 1 / rows; 0 with ``pure=True``.
+    bounds : sequence of (low, high), mapping of column name to (low, high), or None
+        Public bounds of every column. Columns of an array are named ``x0``, ``x1``, ...
+    target_range : (low, high) or None
+        Public range of the target.
+    rounds : int
+        How often sums are asked; each round adds ``trees_per_round`` trees.
+    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration
+        See `dpforest.boosting.BoostSettings`.
+    schema : Schema or None
+        Takes the place of ``bounds`` and ``target_range``.
+    out_of_bounds : {"clip", "refuse"}
+        What ``fit`` does with cells outside their bounds and targets outside their range.
+    random_state : int, RandomState or None
+        None takes noise from the operating system (for real use). A seed makes it reproducible: then whoever
+        knows the seed can undo it.
+
+    Attributes
+    ----------
+    forest_, privacy_, feature_importances_, n_features_in_, feature_names_in_
+        See `PrivateEstimator`.
+
+    Notes
+    -----
+    The loss is half the squared error, with gradients clipped. ``sample_weight`` is not supported: the privacy unit is
+    one row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest import PrivateBoostRegressor
+    >>> X = np.repeat([[0.1], [0.9]], 5000, axis=0)
+    >>> y = np.repeat([20.0, 80.0], 5000)
+    >>> model = PrivateBoostRegressor(epsilon=5, bounds=[(0, 1)], target_range=(0, 100), random_state=0).fit(X, y)
+    >>> model.predict([[0.1], [0.9]]).round(-1).tolist()
+    [20.0, 80.0]
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        target_range: Any = None,
+        rounds: int = 50,
+        trees_per_round: int | str = BoostSettings.trees_per_round,
+        depth: int | str = BoostSettings.depth,
+        pure: bool = BoostSettings.pure,
+        clip: float | str = BoostSettings.clip,
+        count_share: float = BoostSettings.count_share,
+        marginal_share: float = BoostSettings.marginal_share,
+        bins: int = BoostSettings.bins,
+        cuts: int = BoostSettings.cuts,
+        step: float = BoostSettings.step,
+        shrinkage: float = BoostSettings.shrinkage,
+        exploration: float = BoostSettings.exploration,
+        schema: Schema | None = None,
+        out_of_bounds: str = "clip",
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.target_range = target_range
+        self.rounds = rounds
+        self.trees_per_round = trees_per_round
+        self.depth = depth
+        self.pure = pure
+        self.clip = clip
+        self.count_share = count_share
+        self.marginal_share = marginal_share
+        self.bins = bins
+        self.cuts = cuts
+        self.step = step
+        self.shrinkage = shrinkage
+        self.exploration = exploration
+        self.schema = schema
+        self.out_of_bounds = out_of_bounds
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Boost the trees.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Finite numbers.
+        y : array-like of shape (n_rows,)
+            Targets.
+
+        Raises
+        ------
+        DPForestError
+            A parameter, the schema or the data is not as it must be.
+        """
+        settings, rounds = _settings(self)
+        ledger = self._new_ledger()
+        noise = self._new_noise()
+        schema, matrix, targets = self._public_table(X, y, ledger)
+        self.forest_ = boost(matrix, targets, schema, settings, rounds, ledger, noise)
+        self.privacy_ = ledger
+        return self
+
+    def _more_to_save(self) -> dict[str, Any]:
+        return {}
+
+    def _restore(self, saved: Mapping[str, Any]) -> None:
+        if self.forest_.output != "target_sum":
+            raise InvalidForest(f"a forest of {self.forest_.output!r} is no boosted regression forest")
+
+
+def _settings(estimator: PrivateBoostClassifier | PrivateBoostRegressor) -> tuple[BoostSettings, int]:
+    rounds = plain_number(estimator.rounds)
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= 10_000:
+        raise DPForestError(f"rounds {rounds!r} must be a whole number from 1 to 10000")
+    return BoostSettings(**{f.name: plain_number(getattr(estimator, f.name)) for f in fields(BoostSettings)}), rounds

@@ -1,0 +1,190 @@
+"""The client's side of FEXT-DP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from flwr.app import ArrayRecord
+
+from dpforest.errors import DPForestError
+from dpforest.forest import Forest, Limits, pack, unpack
+from dpforest.forest.codec import fill_inner_nodes
+from dpforest.growers import finish_classifier, grow_classifier
+from dpforest.growers.budget import leaf_epsilon
+from dpforest.growers.own_values import UNPROTECTED, grow_with_own_values
+from dpforest.growers.regression import ResolvedRegression, grow_regressor
+from dpforest.ledger import ALL_ROWS
+from strategies.fext.rounds import PartLedger, RoundPlan, plan_rounds, score_mechanism
+from strategies.fext.scores import client_sums
+from strategies.fext.settings import DEEPEST, FextSettings, leaf_output
+from strategies.forests import ForestClient, model_arrays, read_model
+from strategies.messages import to_arrays_record
+from strategies.method import Arrays, ClientTask, Update
+
+BAD = "bad-client"
+SCORES = "scores"
+# Kept on the client between rounds.
+_PARTS, _OWN, _ASIDE = "fext-parts", "fext-own", "fext-aside"
+_SET_ASIDE = -1
+_MOST_ASIDE = 500
+# Candidate trees that a client scores in one exchange.
+_CANDIDATES = Limits(trees=10_000, nodes=5_000_000, depth=DEEPEST)
+
+
+class FextClient(ForestClient):
+    """Grows a tree a round, scores others' trees where it is asked to, and picks what it predicts with."""
+
+    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        settings: FextSettings = task.settings
+        number, scoring = task.round, False
+        if settings.scored_by_clients:
+            number, scoring = (task.round + 1) // 2, task.round % 2 == 0
+        if settings.accounting == "published":
+            return self._grow_published(task, X, y)
+        plans = plan_rounds(task)
+        if number > len(plans):
+            raise DPForestError(f"round {number} is not in the plan: the budget is for {len(plans)}")
+        plan = plans[number - 1]
+        parts = _parts(task, len(y), len(plans))
+        mine = parts != _SET_ASIDE if plan.rows == ALL_ROWS else parts == number - 1
+        ledger = PartLedger(task.ledger, plan.rows, f"round {number}: ")
+        if scoring:
+            return self._score(task, plan, ledger, X[mine], y[mine], arrays)
+        forest = _attacked(task, _grow(task, plan, ledger, X[mine], _attacked_targets(task, y[mine])))
+        _remember(task, forest, X[parts == _SET_ASIDE], y[parts == _SET_ASIDE])
+        return Update(pack(forest))
+
+    def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
+        forest = self._chosen(task, read_model(arrays, task.schema))
+        return forest.predict_proba(X) if task.schema.is_classification else forest.predict(X)
+
+    def _grow_published(self, task: ClientTask, X: np.ndarray, y: np.ndarray) -> Update:
+        settings: FextSettings = task.settings
+        known = {entry.what for entry in task.ledger.entries}
+        for what in UNPROTECTED:
+            if what not in known:
+                task.ledger.unprotected(what, "Oliveira et al., algorithm 1")
+        parts = _parts(task, len(y), 1)
+        mine = np.flatnonzero(parts != _SET_ASIDE)
+        rng = task.rng("rows")
+        mine = np.sort(rng.permutation(mine)[: max(1, round(settings.row_share * len(mine)))])
+        depth = DEEPEST if settings.depth == "auto" else int(settings.depth)
+        tree = grow_with_own_values(
+            X[mine],
+            _attacked_targets(task, y[mine]),
+            task.schema,
+            task.budget.epsilon,
+            task.rng("tree"),
+            sensitivity=settings.gain_sensitivity,
+            sign_as_printed=settings.sign_as_printed,
+            depth=depth,
+            min_leaf=settings.min_leaf,
+        )
+        forest = _attacked(task, tree)
+        _remember(task, forest, X[parts == _SET_ASIDE], y[parts == _SET_ASIDE])
+        return Update(pack(forest))
+
+    def _score(
+        self, task: ClientTask, plan: RoundPlan, ledger: PartLedger, X: np.ndarray, y: np.ndarray, arrays: Arrays
+    ) -> Update:
+        """Noised sums about every candidate tree of the round, charged for as many trees as there are."""
+        forest = unpack(arrays, task.schema, leaf_output(task.schema), limits=_CANDIDATES)
+        mechanism = score_mechanism(plan.scores, forest.n_trees, task.schema.is_classification)
+        entry = mechanism.entry("scores of all trees")
+        ledger.require([entry])
+        return Update({SCORES: mechanism.release(client_sums(forest, X, y), entry, ledger, task.noise("scores"))})
+
+    @staticmethod
+    def _chosen(task: ClientTask, forest: Forest) -> Forest:
+        """The set of trees, or the client's own latest ones where they fit the rows set aside better."""
+        kept, aside = task.state.get(_OWN), task.state.get(_ASIDE)
+        if not (isinstance(kept, ArrayRecord) and isinstance(aside, ArrayRecord)):
+            return forest
+        own = read_model({name: array.numpy() for name, array in kept.items()}, task.schema)
+        X, y = aside["X"].numpy(), aside["y"].numpy()
+        gain = _squared_errors(forest, X, y) - _squared_errors(own, X, y)
+        return own if gain.mean() > 2 * gain.std() / np.sqrt(len(gain)) else forest
+
+
+def _parts(task: ClientTask, n_rows: int, rounds: int) -> np.ndarray:
+    """What each row is for: a round (from 0), or `_SET_ASIDE`; drawn once and the same in all rounds of a run.
+
+    Each row draws for itself, so that one row more leaves all others where they were.
+    """
+    settings: FextSettings = task.settings
+    disjoint = settings.round_budget == "disjoint" and rounds > 1
+    if not disjoint and settings.own_model == "ignore":
+        return np.zeros(n_rows, dtype=np.int16)
+    kept = task.state.get(_PARTS)
+    if isinstance(kept, ArrayRecord):
+        parts = kept["parts"].numpy()
+        if len(parts) != n_rows:
+            raise DPForestError("the rows of this client have changed since the first round: start a new run")
+        return parts
+    rng = task.rng("parts")
+    parts = rng.integers(rounds, size=n_rows).astype(np.int16) if disjoint else np.zeros(n_rows, dtype=np.int16)
+    if settings.own_model == "compare":
+        parts[rng.random(n_rows) < settings.own_share] = _SET_ASIDE
+    task.state[_PARTS] = to_arrays_record({"parts": parts})
+    return parts
+
+
+def _grow(task: ClientTask, plan: RoundPlan, ledger: PartLedger, X: np.ndarray, y: np.ndarray) -> Forest:
+    """Finished private trees; what is done to noised counts is free."""
+    noise = task.noise("trees")
+    if isinstance(plan.resolved, ResolvedRegression):
+        return grow_regressor(X, y, task.schema, plan.resolved, plan.trees, ledger, noise)
+    counts = grow_classifier(X, y, task.schema, plan.resolved, plan.trees, ledger, noise)
+    return finish_classifier(counts, plan.resolved, leaf_epsilon(plan.resolved, plan.trees, task.schema.n_features))
+
+
+def _remember(task: ClientTask, forest: Forest, X: np.ndarray, y: np.ndarray) -> None:
+    """Keep the latest own trees, and the rows to compare them on."""
+    settings: FextSettings = task.settings
+    if settings.own_model == "ignore" or not len(y):
+        return
+    task.state[_OWN] = to_arrays_record(model_arrays(forest, pack(forest)))
+    if _ASIDE not in task.state:
+        task.state[_ASIDE] = to_arrays_record({"X": X[:_MOST_ASIDE], "y": y[:_MOST_ASIDE]})
+
+
+def _squared_errors(forest: Forest, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Squared error of the target of each row, or of its class probabilities (Brier 1950)."""
+    if forest.schema.is_classification:
+        return ((forest.predict_proba(X) - np.eye(forest.schema.n_outputs)[y]) ** 2).sum(axis=1)
+    return (forest.predict(X) - y) ** 2
+
+
+def _attacked_targets(task: ClientTask, y: np.ndarray) -> np.ndarray:
+    """What a bad client learns instead of its targets."""
+    settings: FextSettings = task.settings
+    if settings.attack != "label_flip" or not task.config.get(BAD):
+        return y
+    if task.schema.is_classification:
+        return (y + 1) % task.schema.n_outputs
+    assert task.schema.target_range is not None
+    return sum(task.schema.target_range) - y
+
+
+def _attacked(task: ClientTask, forest: Forest) -> Forest:
+    """What a bad client sends instead of its trees."""
+    settings: FextSettings = task.settings
+    if settings.attack in ("none", "label_flip") or not task.config.get(BAD):
+        return forest
+    leaf = forest.is_leaf
+    n_leaves, width = int(leaf.sum()), forest.schema.n_outputs
+    rng = task.rng("attack")
+    value = forest.value.copy()
+    if forest.schema.is_classification:
+        at_random = settings.attack == "random_leaves"
+        classes = rng.integers(width, size=n_leaves) if at_random else np.full(n_leaves, width - 1)
+        value[leaf] = np.eye(width)[classes]
+    else:
+        assert forest.schema.target_range is not None
+        low, high = forest.schema.target_range
+        drawn = rng.uniform(low, high, size=n_leaves) if settings.attack == "random_leaves" else np.full(n_leaves, high)
+        value[leaf] = drawn[:, None]
+    attacked = replace(forest, value=value)
+    fill_inner_nodes(attacked)
+    return attacked
