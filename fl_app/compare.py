@@ -10,33 +10,43 @@ from typing import Any
 
 import pandas as pd
 
-from fl_app.figures import write_figures
+from fl_app.figures import short_unit, write_figures
+from fl_app.figures_federation import write_federation_figures
+from fl_app.figures_fext import stability_table, write_round_figures
 from fl_app.results import read_runs, result_row, telling_columns
 from fl_app.tables import columns, human_bytes
 
 
 def comparison_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Mean and range over seeds and folds, one line for each setting that differs."""
+    """Mean and range over seeds and folds, one line for each setting that differs, with what it guarantees.
+
+    Runs of different privacy units, trust models, deltas or kinds of guarantee never share a line.
+    """
     frame = pd.DataFrame(rows)
-    keys = ["dataset", "split", "strategy", *telling_columns(rows), "epsilon", "unit"]
+    keys = ["dataset", "split", "strategy", *telling_columns(rows)]
+    promise = ["epsilon", "delta", "holds", "unit", "trust"]
     primary = "accuracy" if "accuracy" in frame else "r2"
+    frame["holds"] = ["none" if str(text).startswith("guarantee: none") else "holds" for text in frame["guarantee"]]
+    frame["unit"] = frame["unit"].map(short_unit)
+    frame["trust"] = frame["trust"].map(lambda trust: trust.split(":")[0])
+    frame[keys] = frame[keys].astype(dict.fromkeys(keys, str))
     lines = []
-    frame[keys] = frame[keys].astype({k: str for k in keys if k != "epsilon"})
-    for key, group in frame.groupby(keys, sort=True, dropna=False):
+    for key, group in frame.groupby([*keys, *promise], sort=True, dropna=False):
+        *setting, epsilon, delta, holds, unit, trust = key
         scores = group[primary].dropna()
-        cells = [str(cell) for cell in key[:-2]] + [f"{key[-2]:g}", _short_unit(str(key[-1]))]
+        cells = [*map(str, setting), f"{epsilon:g}", f"{delta:g}", str(holds), str(unit), str(trust)]
         cells += [str(len(group)), f"{scores.mean():.3f} [{scores.min():.3f} to {scores.max():.3f}]"]
-        if "balanced_accuracy" in group:
+        if "balanced_accuracy" in frame:
             cells.append(f"{group['balanced_accuracy'].mean():.3f}")
-        cells += [human_bytes(group["bytes_up"].mean()), f"{group['seconds'].mean():.1f}"]
-        lines.append(cells)
-    header = [k.removeprefix("strategy.") for k in keys] + ["runs", primary]
+        cells += [human_bytes(group["bytes_down"].mean()), human_bytes(group["bytes_up"].mean())]
+        if "bytes_of_rows" in frame:
+            cells.append(human_bytes(group["bytes_of_rows"].mean()))
+        lines.append([*cells, f"{group['seconds'].mean():.1f}"])
+    header = [key.removeprefix("strategy.").removeprefix("dataset.") for key in keys]
+    header += ["epsilon", "delta", "guarantee", "unit", "trust", "runs", primary]
     header += ["balanced"] if "balanced_accuracy" in frame else []
-    return columns([*header, "bytes up", "seconds"], lines)
-
-
-def _short_unit(unit: str) -> str:
-    return unit.split(" added")[0].removeprefix("one ")
+    header += ["bytes down", "bytes up"] + (["raw rows instead"] if "bytes_of_rows" in frame else [])
+    return columns([*header, "seconds"], lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,7 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     rows = [result_row(run) for run in runs]
     print(comparison_table(rows))
-    written = write_figures(runs, rows, options.figures or folders[0] / "figures")
+    if stability := stability_table(runs, rows):
+        print(f"\n{stability}")
+    target = options.figures or folders[0] / "figures"
+    written = write_figures(runs, rows, target) + write_round_figures(runs, rows, target)
+    written += write_federation_figures(runs, rows, target)
     print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
     return 0
 

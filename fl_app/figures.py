@@ -20,7 +20,7 @@ from fl_app.results import telling_columns
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _FIXED = ("one_shot", "boost", "fext", "dp_sgd", "dp_fedavg", "fedavg", "centralized")
 _LINES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
-_STYLE = {
+STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -59,29 +59,47 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
     folder.mkdir(parents=True, exist_ok=True)
     frame = pd.DataFrame(rows)
     telling = telling_columns(rows)
-    frame["setting"] = [_setting(row, telling) for row in rows]
+    frame["setting"] = [setting_label(row, telling) for row in rows]
     written: list[Path] = []
-    with matplotlib.rc_context(_STYLE):
-        for dataset, split in sorted({(str(row["dataset"]), str(row["split"])) for row in rows}):
-            part = frame[(frame["dataset"] == dataset) & (frame["split"] == split)]
-            name = f"{dataset}-{split}"
-            written += _save(_against_epsilon(part, dataset, split), folder / f"epsilon-{name}")
-            here = [(row["dataset"], row["split"]) == (dataset, split) for row in rows]
+    with matplotlib.rc_context(STYLE):
+        for (dataset, split, settings), here in by_dataset(rows, telling).items():
+            part = frame[here]
+            name = "-".join([dataset, split, *settings]).replace("=", "-")
+            written += save_figure(_against_epsilon(part, dataset, split, settings), folder / f"epsilon-{name}")
             chosen = [(run, row) for run, row, wanted in zip(runs, rows, here, strict=True) if wanted]
             if alone := _owner_accuracies(chosen, telling):
-                written += _save(_per_client(alone, dataset), folder / f"alone-{name}")
+                written += save_figure(_per_client(alone, dataset), folder / f"alone-{name}")
             if any(str(c).startswith("memorization_") and part[c].notna().any() for c in part):
-                written += _save(_memorization(part, dataset, split), folder / f"memorization-{name}")
+                written += save_figure(_memorization(part, dataset, split), folder / f"memorization-{name}")
     return written
 
 
-def _setting(row: dict[str, Any], telling: Sequence[str]) -> str:
+def by_dataset(
+    rows: Sequence[dict[str, Any]], telling: Sequence[str]
+) -> dict[tuple[str, str, tuple[str, ...]], list[bool]]:
+    """Which rows share a data set, its settings and a split, so that their scores may share axes."""
+    names = [name for name in telling if name.startswith("dataset.") or name in ("part", "partition")]
+
+    def key(row: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
+        settings = (f"{name.removeprefix('dataset.')}={row[name]}" for name in names if name in row)
+        return str(row["dataset"]), str(row["split"]), tuple(settings)
+
+    keys = [key(row) for row in rows]
+    return {group: [other == group for other in keys] for group in sorted(set(keys))}
+
+
+def setting_label(row: dict[str, Any], telling: Sequence[str]) -> str:
     """A short label: the method and the settings that tell its runs apart."""
     values = [f"{name.removeprefix('strategy.')}={row[name]}" for name in telling if name in row]
     return " ".join([str(row["strategy"]), *values])
 
 
-def _against_epsilon(frame: pd.DataFrame, dataset: str, split: str) -> Figure:
+def short_unit(unit: str) -> str:
+    """The privacy unit in a few words."""
+    return unit.split(" added")[0].removeprefix("one ")
+
+
+def _against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Sequence[str]) -> Figure:
     """Mean score with its range, one panel a privacy unit; hollow marks where nothing is guaranteed."""
     metric = "accuracy" if "accuracy" in frame and frame["accuracy"].notna().any() else "r2"
     units = sorted(frame["unit"].unique())
@@ -91,16 +109,17 @@ def _against_epsilon(frame: pd.DataFrame, dataset: str, split: str) -> Figure:
         part = frame[frame["unit"] == unit]
         for style, (setting, runs) in enumerate(part.groupby("setting")):
             _curve(axes, runs, metric, str(setting), style)
-        _published_curves(axes, dataset, split)
+        _published_curves(axes, dataset, split, short_unit(unit))
         axes.set_xscale("log")
         axes.set_xlabel("epsilon, total of a client over the run")
         axes.set_ylabel("accuracy" if metric == "accuracy" else "R^2")
-        axes.set_title(f"{dataset}, {split} split; unit: {unit.split(' added')[0]}", loc="left", fontsize=9)
-    _legend_below(figure)
+        title = " ".join([f"{dataset},", *settings, f"{split} split"])
+        axes.set_title(f"{title}\nunit: one {short_unit(unit)}; hollow: no guarantee", loc="left", fontsize=9)
+    legend_below(figure)
     return figure
 
 
-def _legend_below(figure: Figure) -> None:
+def legend_below(figure: Figure) -> None:
     """One legend for all panels, outside of the data."""
     entries: dict[str, Any] = {}
     for axes in figure.axes:
@@ -134,15 +153,21 @@ def published(name: str) -> dict[str, Any]:
     return plain
 
 
-def _published_curves(axes: Axes, dataset: str, split: str) -> None:
+def _published_curves(axes: Axes, dataset: str, split: str, unit: str) -> None:
+    """What sources say they reached, on the panel of the unit that they claim to protect."""
     for file in sorted((Path(__file__).parent / "published").glob("*.yaml")):
         values = published(file.stem)
-        if (values["dataset"], values["split"]) == (dataset, split) and "accuracy" in values:
-            for depth, curve in values["accuracy"].items():
-                axes.plot(
-                    list(curve), list(curve.values()), color="0.45", marker="x", linewidth=0.8,
-                    linestyle="-" if depth == 5 else ":", label=f"{values['source']}, depth {depth}",
-                )  # fmt: skip
+        if (values["dataset"], values["split"]) != (dataset, split) or values.get("unit", "record") not in unit:
+            continue
+        for number, (name, curve) in enumerate(values.get("accuracy", {}).items()):
+            label = f"depth {name}" if isinstance(name, int) else name
+            axes.plot(
+                list(curve), list(curve.values()), color="0.45", marker="x", linewidth=0.8,
+                linestyle=("-", ":")[number % 2], label=f"{values['source']}, {label}",
+            )  # fmt: skip
+        for number, (label, accuracy) in enumerate(values.get("without_privacy", {}).items()):
+            axes.axhline(accuracy, color="0.45", linewidth=0.8, linestyle=_LINES[1 + number % 3],
+                         label=f"{values['source']}, {label}")  # fmt: skip
 
 
 def _owner_accuracies(
@@ -153,7 +178,7 @@ def _owner_accuracies(
     for run, row in runs:
         if np.isinf(row["epsilon"]):
             for owner, accuracy in run["metrics"].get("owner_accuracy", {}).items():
-                found.setdefault(_setting(row, telling), {}).setdefault(int(owner), []).append(accuracy)
+                found.setdefault(setting_label(row, telling), {}).setdefault(int(owner), []).append(accuracy)
     return found
 
 
@@ -167,7 +192,7 @@ def _per_client(alone: dict[str, dict[int, list[float]]], dataset: str) -> Figur
     axes.set_xlabel("client")
     axes.set_ylabel("accuracy of its own trees on all test rows")
     axes.set_title(f"{dataset}: stand-alone trees, no privacy", loc="left", fontsize=9)
-    _legend_below(figure)
+    legend_below(figure)
     return figure
 
 
@@ -194,11 +219,12 @@ def _memorization(frame: pd.DataFrame, dataset: str, split: str) -> Figure:
         axes.set_title(f"n = {size} test rows a client", loc="left", fontsize=9)
         if number == 1:
             axes.set_ylabel("memorization rate")
-    _legend_below(figure)
+    legend_below(figure)
     return figure
 
 
-def _save(figure: Figure, path: Path) -> list[Path]:
+def save_figure(figure: Figure, path: Path) -> list[Path]:
+    """Write a figure as SVG and PNG."""
     paths = [path.with_suffix(".svg"), path.with_suffix(".png")]
     for target in paths:
         figure.savefig(target, dpi=150, metadata={"Date": None} if target.suffix == ".svg" else None)

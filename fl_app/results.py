@@ -13,8 +13,10 @@ from fl_app.run_folder import find_runs, read_run, write_table
 RESULTS = "results.csv"
 _METRICS = (
     "accuracy", "balanced_accuracy", "macro_f1", "log_loss", "worst_client", "mse", "mae", "r2", "pearson",
-    "test_rows", "clients", "rounds", "bytes_down", "bytes_up", "seconds", "failures",
+    "test_rows", "clients", "rounds", "bytes_down", "bytes_up", "bytes_of_rows", "seconds", "failures",
 )  # fmt: skip
+# Beside the settings of the method and the data set, what tells runs apart; never the seed, a fold or the budget.
+_SETUP = ("partition", "part", "asked_rounds")
 log = logging.getLogger(__name__)
 
 
@@ -22,6 +24,7 @@ def result_row(run: dict[str, Any]) -> dict[str, Any]:
     """One run as one flat row: what was run, what it guarantees, what it reached."""
     config, metrics, privacy = run["config"], run["metrics"], run["privacy"]
     strategy = {f"strategy.{key}": value for key, value in config["strategy"].items() if key != "name"}
+    dataset = {f"dataset.{key}": value for key, value in config["dataset"].items() if key not in ("name", "path")}
     row = {
         "run": run["folder"].name,
         "strategy": config["strategy"]["name"],
@@ -30,6 +33,7 @@ def result_row(run: dict[str, Any]) -> dict[str, Any]:
         "split": config["evaluation"]["split"],
         "part": config["evaluation"]["part"],
         "fold": config["evaluation"]["fold"],
+        "asked_rounds": config["rounds"],
         "epsilon": float(config["privacy"]["epsilon"]),
         "delta": config["privacy"]["delta"],
         "guarantee": privacy["guarantee"],
@@ -40,18 +44,21 @@ def result_row(run: dict[str, Any]) -> dict[str, Any]:
     }
     row |= {name: metrics[name] for name in _METRICS if name in metrics}
     row |= {f"memorization_{n}": rate for n, rate in metrics.get("memorization_rate", {}).items()}
-    return row | strategy
+    return row | dataset | strategy
 
 
 def telling_columns(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The fewest ``strategy.*`` columns, taken in order, that tell apart all settings of the rows."""
-    columns = list(dict.fromkeys(key for row in rows for key in row if key.startswith("strategy.")))
+    """The fewest columns of settings, taken in order, that tell apart all settings of the rows.
+
+    Those of the whole set-up come first, then ``dataset.*`` and ``strategy.*``.
+    """
+    named = dict.fromkeys(key for row in rows for key in row if key.startswith(("dataset.", "strategy.")))
     chosen: list[str] = []
 
     def groups(names: Sequence[str]) -> int:
-        return len({(row["strategy"], *(str(row.get(name)) for name in names)) for row in rows})
+        return len({(row["dataset"], row["strategy"], *(str(row.get(name)) for name in names)) for row in rows})
 
-    for column in columns:
+    for column in (*_SETUP, *sorted(named, key=lambda key: key.startswith("strategy."))):
         if groups([*chosen, column]) > groups(chosen):
             chosen.append(column)
     return chosen

@@ -200,6 +200,9 @@ def _metrics(
         "seconds": round(seconds, 3),
         "failures": len(strategy.failures),
     }
+    if (schema := strategy.side.task.schema).rows:
+        # What uploading the rows in single precision would cost, by their public number: the true one is private.
+        metrics["bytes_of_rows"] = 4 * (schema.n_features + 1) * schema.rows * len(strategy.cohort.train)
     if judged and experiment.memorization:
         metrics |= _memorization(experiment, judged)
     return metrics | strategy.side.report()

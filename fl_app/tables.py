@@ -26,6 +26,7 @@ def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
         ("clients", str(metrics["clients"])),
         ("bytes down", human_bytes(metrics["bytes_down"])),
         ("bytes up", human_bytes(metrics["bytes_up"])),
+        *([("raw rows instead", human_bytes(metrics["bytes_of_rows"]))] if "bytes_of_rows" in metrics else []),
         ("seconds", f"{metrics['seconds']:.1f}"),
         ("privacy", str(privacy["guarantee"])),
         ("record", str(privacy["record"])),

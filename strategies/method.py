@@ -177,6 +177,15 @@ class ServerSide(ABC):
         """Settings for one client's message of a round."""
         return {}
 
+    @property
+    def needs_answers(self) -> bool:
+        """Whether a round with too few sound answers (``min_clients``) ends the run.
+
+        False for a method whose guarantee covers who is there: then the end of a run would itself tell something about
+        a client, and a missing answer must count as an update of its own.
+        """
+        return True
+
     def check(self, update: ClientUpdate) -> None:  # noqa: B027 - optional hook
         """Raise ``DPForestError`` if an update is not sound; its client then counts as failed."""
 

@@ -62,6 +62,11 @@ class DpFedAvgServer(NetworkServer):
         places = set(rng.choice(self.task.clients, self.sample_size, replace=False).tolist())
         return [client for place, client in enumerate(clients) if place in places]
 
+    @property
+    def needs_answers(self) -> bool:
+        """No: whether a client fails may follow from its data, and the end of the run would give that away."""
+        return False
+
     def config(self, round_: int, client: int) -> Mapping[str, Any]:
         return {**super().config(round_, client), MULTIPLIER: self._multiplier, AMPLIFIED: self._amplified}
 

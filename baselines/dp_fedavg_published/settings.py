@@ -10,7 +10,7 @@ from baselines.mlp.settings import LocalSettings, RoundSettings
 
 @dataclass(frozen=True)
 class PublishedSettings(LocalSettings, RoundSettings):
-    """The chapter's DP-FedAvg.
+    """The chapter's DP-FedAvg, with 5 clients a round.
 
     Parameters
     ----------
@@ -18,6 +18,7 @@ class PublishedSettings(LocalSettings, RoundSettings):
         Largest length of the gradient of a batch, and the factor of the noise.
     """
 
+    clients_per_round: int | float | None = 5
     clip: float = 1.0
 
     def __post_init__(self) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from dpforest.boosting.bins import Marginals
-from dpforest.boosting.gains import FeatureGains
+from dpforest.boosting.gains import FeatureGains, known_sizes
 from dpforest.boosting.settings import BoostPlan
-from dpforest.boosting.trees import Structure, random_structure
+from dpforest.boosting.trees import Structure, nominal_shares, random_structure
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest
 from dpforest.forest.codec import fill_inner_nodes
@@ -132,20 +132,17 @@ class Booster:
         parties : int
             How many parts with noise are in the sum.
         """
-        plan, settings = self.plan, self.plan.settings
+        plan = self.plan
         deviation = (parties * plan.sums.variance) ** 0.5
         scale = self.start.clip / plan.unit
         gradients = noised[..., :-1] * scale
         counts = noised[..., -1] / plan.count_unit
-        self._gains.learn(
-            self.structure, self.start.cuts, gradients, counts, deviation * scale, deviation / plan.count_unit,
-            self._records,
-        )  # fmt: skip
-        records = np.maximum(counts, 0.0)
-        curvature = self._curvature() * records + settings.shrinkage * deviation * scale + 1.0
-        newton = -gradients / curvature[..., None]
-        weights = np.clip(newton * (settings.step / plan.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
-        done = Round(self.structure, weights.astype(np.float32), records.astype(np.float32))
+        nominal = [self._records * shares for shares in nominal_shares(self.structure, self.start.cuts)]
+        self._gains.learn(self.structure, nominal, gradients, counts, deviation * scale, deviation / plan.count_unit)
+        sizes = known_sizes(counts, nominal[-1], (deviation / plan.count_unit) ** 2)
+        newton = self._shrunken(gradients, self._curvature() * sizes, deviation * scale)
+        weights = np.clip(newton * (self._step() / plan.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
+        done = Round(self.structure, weights.astype(np.float32), np.maximum(counts, 0.0).astype(np.float32))
         self.rounds.append(done)
         self._draw_structure(parties)
         return done
@@ -211,6 +208,23 @@ class Booster:
             self._gains.chances(settings.exploration),
             self._rng,
         )
+
+    def _shrunken(self, gradients: np.ndarray, curvature: np.ndarray, deviation: float) -> np.ndarray:
+        """Newton steps of the leaves, the shorter the less a leaf's curvature stands out of the noise.
+
+        Of the form of a posterior mean, ``-G H / (H^2 + s^2 / t^2)`` for steps of prior deviation t and noise s. What
+        stands for ``s^2 / t^2`` grows with s alone, since small steps in many rounds do better than the best step in
+        one; at a leaf of average size the divisor is ``H + shrinkage s``.
+        """
+        average = curvature.mean(axis=1, keepdims=True)
+        noise = self.plan.settings.shrinkage * deviation * average
+        return -gradients * (curvature / (curvature**2 + noise + curvature))[..., None]
+
+    def _step(self) -> float:
+        if self.plan.settings.step != "auto":
+            return self.plan.settings.step
+        # Clipped gradients of the log loss understate how far there is to go.
+        return 2.0 if self.schema.is_classification else 1.0
 
     def _curvature(self) -> float:
         """What stands for the second derivative of the loss of a record."""

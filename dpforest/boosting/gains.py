@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpforest.boosting.trees import Structure, nominal_shares
+from dpforest.boosting.trees import Structure
 
 # Standard deviation of a node's records around its nominal share of all, relative to that.
 _NOMINAL_SPREAD = 0.7
-# Power of the gain that a feature's chance of being asked follows.
-_POWER = 1.0
 
 
 class FeatureGains:
@@ -28,30 +26,28 @@ class FeatureGains:
     def learn(
         self,
         structure: Structure,
-        cuts: np.ndarray,
+        nominal: list[np.ndarray],
         gradients: np.ndarray,
         counts: np.ndarray,
         gradient_deviation: float,
         count_deviation: float,
-        records: float,
     ) -> None:
         """Add the splits of finished trees.
 
         Parameters
         ----------
+        nominal : list of ndarray, shapes (n_trees, 1) to (n_trees, n_leaves)
+            Records of each node by its share of all.
         gradients, counts : ndarray of shape (n_trees, n_leaves, n_outputs) and (n_trees, n_leaves)
             Noised sums.
         gradient_deviation, count_deviation : float
             Of their noise.
-        records : float
-            Estimated number of all records.
         """
         n_outputs = gradients.shape[2]
-        shares = nominal_shares(structure, cuts)
-        depth = len(shares) - 1
+        depth = len(nominal) - 1
         for level in range(depth - 1, -1, -1):
             below = 2 ** (depth - 1 - level)  # leaves whose noise a child has
-            sizes = _known_sizes(counts, records * shares[level + 1], count_deviation**2 * below)
+            sizes = known_sizes(counts, nominal[level + 1], count_deviation**2 * below)
             left, right = sizes[:, 0::2], sizes[:, 1::2]
             size = left + right
             to_left, to_right = left / size, right / size
@@ -70,14 +66,14 @@ class FeatureGains:
         seen = self._weight > 0
         average = self._gain.sum() / self._weight.sum() if seen.any() else 0.0
         gain = np.where(seen, self._gain / np.where(seen, self._weight, 1.0), average)
-        strength = np.maximum(gain, 0.0) ** _POWER
+        strength = np.maximum(gain, 0.0)
         even = np.full(n, 1 / n)
         if strength.sum() <= 0:
             return even
         return exploration * even + (1 - exploration) * strength / strength.sum()
 
 
-def _known_sizes(counts: np.ndarray, nominal: np.ndarray, variance: float) -> np.ndarray:
+def known_sizes(counts: np.ndarray, nominal: np.ndarray, variance: float) -> np.ndarray:
     """Records of nodes: noised counts and nominal sizes, weighed by what each can be trusted."""
     spread = (_NOMINAL_SPREAD * nominal) ** 2
     return np.maximum((counts * spread + nominal * variance) / (spread + variance + 1e-300), 0.05 * nominal + 1e-9)

@@ -1,7 +1,8 @@
 """Numba kernels of boosting: clipped integer gradients, sums a leaf, and scores of records.
 
 Trees are complete and in breadth-first order: the children of node ``v`` are ``2 v + 1`` and ``2 v + 2``. Codes are
-those of `dpforest.growers.kernels.bin_rows`: a record goes left of threshold ``b`` exactly if its code is ``b`` or less.
+those of `dpforest.growers.kernels.bin_rows`: a record goes left of threshold ``b`` exactly if its code is ``b`` or
+less.
 """
 
 from __future__ import annotations

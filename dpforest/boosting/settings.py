@@ -21,7 +21,7 @@ _LEAST_SHARE = 16.0
 # Noise of a leaf, in gradients at the clip, below which more budget makes no deeper trees.
 _LEAST_DEVIATION = 1.0
 _DEEPEST_AUTO = 12
-_GAUSSIAN_TREES = 4
+_GAUSSIAN_TREES = 8
 _FALLBACK_ROWS = 1000
 _MARGINALS = "marginal histograms of features and target"
 _TREE = "leaf sums of clipped gradients and counts of one tree"
@@ -50,7 +50,7 @@ class BoostSettings:
         Cells of the public grid a feature (2 to 255).
     cuts : int
         Thresholds a feature, at equal shares of the noised histogram; fewer than ``bins``.
-    step : float
+    step : float or "auto"
         Length of a round's step, in Newton steps.
     shrinkage : float
         Noise deviations that a leaf's curvature must outweigh.
@@ -66,7 +66,7 @@ class BoostSettings:
     marginal_share: float = 0.05
     bins: int = 64
     cuts: int = 15
-    step: float = 2.0
+    step: float | Auto = "auto"
     shrinkage: float = 9.0
     exploration: float = 0.05
 
@@ -83,7 +83,8 @@ class BoostSettings:
         _check_number("marginal_share", self.marginal_share, 0, 1)
         _check_whole("bins", self.bins, 2, 255)
         _check_whole("cuts", self.cuts, 1, self.bins - 1)
-        _check_number("step", self.step, 0, 100)
+        if self.step != "auto":
+            _check_number("step", self.step, 0, 100)
         _check_number("shrinkage", self.shrinkage, 0, 1e6)
         _check_number("exploration", self.exploration, 0, 1)
 
@@ -156,7 +157,10 @@ class BoostPlan:
     def _deepest(self, records: float, parties: int) -> int:
         deviation = (parties * self.sums.variance) ** 0.5 / self.unit
         signal = records / max(deviation, _LEAST_DEVIATION)
-        return round(0.7 * math.log2(max(signal, 1.0)) - (1.2 if self.settings.pure else 0.1))
+        if self.settings.pure:
+            return round(0.7 * math.log2(max(signal, 1.0)) - 1.2)
+        # More trees have more noise each, and together no more.
+        return round(0.7 * math.log2(max(signal * math.sqrt(self.trees / 200), 1.0)))
 
 
 def make_plan(

@@ -41,6 +41,35 @@ def finish_classifier(counts: Forest, settings: ResolvedSettings, leaf_epsilon: 
     return finished
 
 
+def balance_votes(finished: Forest, counts: Forest, balance: float) -> Forest:
+    """Take from every leaf a part of what its trees answer anyway, so that frequent classes do not win by default.
+
+    Where a tree knows little (noise, or rows unlike those it grew on) it answers about the same everywhere: its average
+    answer. In a vote of many clients these answers pile up for the frequent classes. With ``W`` the average answer of
+    these trees over their records and ``C`` classes, a leaf's answer ``p`` becomes ``max(p - balance (W - 1/C), 0)``,
+    normalised. Classes that are equally frequent are left alone. Only released counts are used: post-processing.
+
+    Parameters
+    ----------
+    finished : Forest
+        One client's trees with ``output="probability"``.
+    counts : Forest
+        The same trees with ``output="counts"``.
+    balance : float
+        0 (no change) to 1.
+    """
+    leaf = counts.is_leaf
+    # Not clipped cell by cell as `weight` is: the noise of a leaf's cells cancels in part.
+    records = np.maximum(counts.value[leaf].sum(axis=1), 0.0)
+    if balance == 0 or not records.any():
+        return finished
+    average = records @ finished.value[leaf] / records.sum()
+    answer = np.maximum(finished.value - balance * (average - 1.0 / len(average)), 0.0)
+    balanced = replace(finished, value=answer / answer.sum(axis=1, keepdims=True))
+    fill_inner_nodes(balanced)
+    return balanced
+
+
 def _shrunken(counts: Forest, leaf_sd: float) -> np.ndarray:
     """Soft-threshold each node's counts by their own noise, then blend from the root down with the parent.
 

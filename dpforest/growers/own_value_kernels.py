@@ -15,17 +15,17 @@ def _plogp_table(size):
 
 
 @njit(cache=True, nogil=True)
-def grow_at_own_values(X, y, n_classes, order, strength, max_depth, min_leaf, rng):
+def grow_at_own_values(columns, y, n_classes, order, strength, max_depth, min_leaf, rng):
     """Grow one tree; each split is drawn with probability proportional to ``exp(strength * gain)``.
 
     Parameters
     ----------
-    X : float32 array of shape (n_rows, n_features)
+    columns : float32 array of shape (n_features, n_rows)
     y : float64 array of shape (n_rows,)
         Targets, or class indices.
     n_classes : int
         0 for a regression: the gain is then the fall of the variance, otherwise of the entropy in bits.
-    order : int64 array of shape (n_features, n_rows)
+    order : int32 array of shape (n_features, n_rows)
         Rows sorted by each feature; is reordered.
     strength : float
         Infinite: the largest gain, the first of equals; minus infinity: the smallest.
@@ -51,7 +51,7 @@ def grow_at_own_values(X, y, n_classes, order, strength, max_depth, min_leaf, rn
     totals = np.zeros(max(n_classes, 1))
     lefts = np.zeros(max(n_classes, 1))
     goes_left = np.zeros(n_rows, dtype=np.bool_)
-    spare = np.empty(n_rows, dtype=np.int64)
+    spare = np.empty(n_rows, dtype=np.int32)
     greedy = np.isinf(strength)
     direction = 1.0 if strength > 0 else -1.0
     v = 0
@@ -80,7 +80,7 @@ def grow_at_own_values(X, y, n_classes, order, strength, max_depth, min_leaf, rn
                 of_node -= plogp[np.int64(totals[c])]
         best_f, best_t, best, largest = -1, np.float32(0.0), 0, -np.inf
         for f in range(n_features):
-            column = order[f]
+            column, values = order[f], columns[f]
             sum_left, inside_left, inside_right = 0.0, 0.0, 0.0
             if n_classes > 0:
                 lefts[:] = 0.0
@@ -99,7 +99,7 @@ def grow_at_own_values(X, y, n_classes, order, strength, max_depth, min_leaf, rn
                 else:
                     sum_left += target
                 n_left = i + 1 - a
-                if X[row, f] == X[column[i + 1], f] or n_left < min_leaf or n - n_left < min_leaf:
+                if values[row] == values[column[i + 1]] or n_left < min_leaf or n - n_left < min_leaf:
                     continue
                 if n_classes > 0:
                     after = plogp[n_left] - inside_left + plogp[n - n_left] - inside_right
@@ -110,12 +110,12 @@ def grow_at_own_values(X, y, n_classes, order, strength, max_depth, min_leaf, rn
                 # The largest score with Gumbel noise is the exponential mechanism's draw.
                 noised = direction * gain if greedy else strength * gain - np.log(rng.standard_exponential())
                 if noised > largest:
-                    best_f, best_t, best, largest = f, X[row, f], n_left, noised
+                    best_f, best_t, best, largest = f, values[row], n_left, noised
         if best_f < 0:
             v += 1
             continue
         for i in range(a, b):
-            goes_left[order[0, i]] = X[order[0, i], best_f] <= best_t
+            goes_left[order[0, i]] = columns[best_f, order[0, i]] <= best_t
         for f in range(n_features):
             column = order[f]
             to_left, to_right = a, 0

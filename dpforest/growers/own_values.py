@@ -64,13 +64,13 @@ def grow_with_own_values(
     """
     if not len(y):
         raise DPForestError("a tree at the data's own values needs at least one row")
-    X = np.ascontiguousarray(X, dtype=np.float32)
+    columns = np.ascontiguousarray(np.asarray(X, dtype=np.float32).T)
     y = np.asarray(y, dtype=np.float64)
     n_classes = len(schema.classes)
-    order = np.ascontiguousarray(np.argsort(X, axis=0, kind="stable").T)
+    order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
     strength = (-1.0 if sign_as_printed else 1.0) * (math.inf if math.isinf(epsilon) else epsilon / (2.0 * sensitivity))
     feature, threshold, left, _, first, last = grow_at_own_values(
-        X, y, n_classes, order, strength, depth, min_leaf, rng
+        columns, y, n_classes, order, strength, depth, min_leaf, rng
     )
     is_leaf = left < 0
     value = np.zeros((len(feature), schema.n_outputs))

@@ -11,6 +11,8 @@ from dpforest.errors import DPForestError
 Auto = Literal["auto"]
 MAX_DEPTH = 20
 MAX_BINS = 255
+# Beyond this, sampling error outweighs noise and the rule stays as it is.
+_LARGEST_EPSILON = 100.0
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,9 @@ class GrowerSettings:
     depth: int | Auto = "auto"
     shared_below: int | Auto | None = "auto"
     depth_growth: float | Auto = "auto"
-    leaf_share: float = 0.3
+    leaf_share: float = 0.4
     trees: int | Auto = "auto"
-    tree_rows: Literal["split_budget", "disjoint"] = "split_budget"
+    tree_rows: Literal["split_budget", "disjoint"] = "disjoint"
     smoothing: Literal["auto", "none", "laplace", "shrink"] = "auto"
     voting: Literal["soft", "hard"] = "soft"
 
@@ -111,7 +113,11 @@ class ResolvedSettings(GrowerSettings):
 def resolve(settings: GrowerSettings, epsilon: float, rows: int) -> ResolvedSettings:
     """Fill in ``auto`` from public numbers: the budget and the order of magnitude of the rows.
 
-    The rule was fitted on validation rows of HuGaDB and checked on WISDM; it never sees the true row count.
+    Noise decides how much structure a tree can find, so its depth and its number of independent splits a level follow
+    from ``rows * epsilon / trees``. Trees on disjoint rows agree less with each other's noise: their number follows
+    from ``rows ** 0.25 * epsilon ** 0.4``, since rows that are many but faint (small epsilon) are better kept together.
+    Fitted on validation rows of HuGaDB (whole, a tenth and a hundredth of its rows; epsilon 0.1 to 10) and of the
+    watch data (epsilon 0.1 to 100), checked on WISDM; it never sees the true row count.
 
     Parameters
     ----------
@@ -120,25 +126,21 @@ def resolve(settings: GrowerSettings, epsilon: float, rows: int) -> ResolvedSett
     rows : int
         Public order of magnitude of one client's rows, or a noised count that was paid for.
     """
-    signal = rows * min(epsilon, 1e6 / rows)
+    epsilon = min(epsilon, _LARGEST_EPSILON)
     trees = settings.trees
     if trees == "auto":
-        trees = 4 if signal >= 2e5 else 1
-    signal_per_tree = signal / trees
+        trees = max(1, min(8, round(rows**0.25 * epsilon**0.4 / 6.5)))
+    doublings = math.log2(max(rows * epsilon / trees, 1))
     noisy_counts = settings.selection == "noisy_counts"
     depth = settings.depth
     if depth == "auto":
-        depth = 5 if noisy_counts else max(1, min(13, round(0.9 * math.log2(signal_per_tree) - 1.5)))
+        depth = 5 if noisy_counts else max(3, min(13, round(1.2 * doublings - 5)))
     shared = settings.shared_below
     if shared == "auto":
         # Noised counts are asked node by node; sharing a split is a matter of adding up scores.
-        shared = None if noisy_counts else max(0, round(math.log2(max(signal_per_tree, 1) / 4e3) / 1.7))
-    growth = settings.depth_growth
-    if growth == "auto":
-        growth = 1.19 if signal < 2e5 else 1.0
-    smoothing = settings.smoothing
-    if smoothing == "auto":
-        smoothing = "shrink" if signal >= 1e4 else "laplace"
+        shared = None if noisy_counts else max(0, min(depth, round(0.7 * (doublings - 12))))
+    growth = 1.2 if settings.depth_growth == "auto" else settings.depth_growth
+    smoothing = "laplace" if settings.smoothing == "auto" else settings.smoothing
     plain = {name: getattr(settings, name) for name in GrowerSettings.__dataclass_fields__}
     resolved = plain | {
         "depth": depth,

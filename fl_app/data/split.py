@@ -295,8 +295,8 @@ def client_data(
             return ClientData(rows, none, none)
         # Under part=validation the test subjects are unused, but for the rows of theirs that are public.
         is_test = (role == "test") == (evaluation.part == "test")
-        public = _public(rows, evaluation, is_classification, client) if is_test else np.zeros(len(rows), dtype=bool)
-        return ClientData(none, rows.take(~public) if role == "test" else none, rows.take(public))
+        mask = _public(rows, evaluation, is_classification, client) if is_test else np.zeros(len(rows), dtype=bool)
+        return ClientData(none, rows.take(~mask) if role == "test" else none, rows.take(mask))
 
     return _recent.get(repr((source.fingerprint(whose), partition, evaluation, client, clients)), build)
 

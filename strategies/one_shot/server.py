@@ -8,7 +8,7 @@ from typing import Any
 
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest, Limits, concatenate, feature_importances, pack, unpack
-from dpforest.growers import ResolvedSettings, finish_classifier, planned_entries, resolve
+from dpforest.growers import ResolvedSettings, balance_votes, finish_classifier, planned_entries, resolve
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
@@ -77,4 +77,4 @@ class OneShotServer(ServerSide):
         finished = finish_classifier(
             counts, settings, leaf_epsilon(settings, self._epsilon, self.task.schema.n_features)
         )
-        return finished.with_owner(str(update.client))
+        return balance_votes(finished, counts, self._settings.balance).with_owner(str(update.client))

@@ -26,10 +26,14 @@ class OneShotSettings(GrowerSettings):
         noised count (1 per cent of the budget), or a number.
     candidate_bounds : mapping of str to (float, float)
         Bounds of random thresholds for features whose name starts with the key; the schema's otherwise.
+    balance : float
+        How far votes for classes that a client's trees give anyway are held back, 0 (not) to 1; see
+        `dpforest.growers.balance_votes`.
     """
 
     rows: Literal["schema", "noised"] | int = "schema"
     candidate_bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    balance: float = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -37,6 +41,8 @@ class OneShotSettings(GrowerSettings):
             isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1
         ):
             raise DPForestError(f"rows {self.rows!r} must be 'schema', 'noised' or a whole number from 1")
+        if isinstance(self.balance, bool) or not (isinstance(self.balance, int | float) and 0 <= self.balance <= 1):
+            raise DPForestError(f"balance {self.balance!r} must lie between 0 and 1")
 
     def public_rows(self, schema: Schema) -> int:
         """The public number for the rule (not for ``rows="noised"``)."""

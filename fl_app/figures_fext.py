@@ -1,0 +1,220 @@
+"""Figures and numbers about rounds and importances: what Oliveira et al. show in figures 3, 4 and 5."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+
+from dpforest.explain import compare_importances, mean_stability
+from fl_app.figures import STYLE, legend_below, published, save_figure, setting_label
+from fl_app.results import telling_columns
+from fl_app.run_folder import write_table
+from fl_app.tables import columns
+
+_METRICS = {"mse": "MSE", "r2": "R^2", "pearson": "Pearson correlation", "accuracy": "accuracy"}
+_TOP = 5  # features whose overlap is counted
+_SHOWN = 12  # features in the bars
+_STABILITY = "importance_stability.csv"
+
+Pair = tuple[dict[str, Any], dict[str, Any]]
+Group = dict[float, list[Pair]]
+
+
+def write_round_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
+    """Draw learning curves over rounds, importances by epsilon as bars and as a heat map; write their stability.
+
+    Parameters
+    ----------
+    runs : sequence of mapping
+        From `fl_app.run_folder.read_run`.
+    rows : sequence of mapping
+        The same runs as flat rows.
+    folder : Path
+        Made if it is not there.
+
+    Returns
+    -------
+    list of Path
+        SVG and PNG files; none for runs of one round without importances.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    groups = _groups(runs, rows)
+    with matplotlib.rc_context(STYLE):
+        for number, ((dataset, split, setting), group) in enumerate(groups.items(), 1):
+            name = f"{dataset}-{split}-{number}" if len(groups) > 1 else f"{dataset}-{split}"
+            title = f"{dataset}, {split} split: {setting}"
+            if curves := _curves(group):
+                written += save_figure(_rounds(curves, dataset, split, title), folder / f"rounds-{name}")
+            importances = _importances(group)
+            if importances:
+                features = _features(group)
+                written += save_figure(_bars(importances, features, title), folder / f"importance-{name}")
+                written += save_figure(_heat_map(importances, features, title), folder / f"importance-map-{name}")
+    if stability := stability_rows(runs, rows):
+        write_table(folder / _STABILITY, stability)
+    return written
+
+
+def stability_rows(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How stable importances are, a setting and epsilon: between seeds, and against no privacy.
+
+    Returns
+    -------
+    list of dict
+        ``spearman`` and ``overlap`` (share of the 5 most important features in common) as means over pairs of seeds,
+        and ``..._to_no_privacy`` as means over seeds against the mean importances at epsilon = inf.
+    """
+    found = []
+    for (dataset, split, setting), group in _groups(runs, rows).items():
+        importances = _importances(group)
+        reference = np.mean(importances[math.inf], axis=0) if math.inf in importances else None
+        for epsilon, vectors in importances.items():
+            row: dict[str, Any] = {
+                "dataset": dataset, "split": split, "setting": setting, "epsilon": epsilon, "runs": len(vectors),
+            }  # fmt: skip
+            top = min(_TOP, vectors.shape[1])
+            if len(vectors) > 1:
+                between = mean_stability(vectors.tolist(), top)
+                row |= {"spearman": between.spearman, "overlap": between.overlap}
+            if reference is not None and not math.isinf(epsilon):
+                against = [compare_importances(vector, reference.tolist(), top) for vector in vectors.tolist()]
+                ordered = [pair.spearman for pair in against if not math.isnan(pair.spearman)]
+                row["spearman_to_no_privacy"] = float(np.mean(ordered)) if ordered else math.nan
+                row["overlap_to_no_privacy"] = float(np.mean([pair.overlap for pair in against]))
+            if len(row) > 5:
+                found.append(row)
+    return found
+
+
+def stability_table(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> str:
+    """`stability_rows` for the terminal; empty if there is nothing to compare."""
+    names = ("spearman", "overlap", "spearman_to_no_privacy", "overlap_to_no_privacy")
+    lines = [
+        [str(row["dataset"]), str(row["setting"]), f"{row['epsilon']:g}", str(row["runs"])]
+        + [f"{row[name]:.2f}" if name in row else "" for name in names]
+        for row in stability_rows(runs, rows)
+    ]
+    header = ["dataset", "importances of", "epsilon", "runs", "rank corr.", f"top {_TOP}"]
+    return columns([*header, "rank corr. to inf", f"top {_TOP} to inf"], lines) if lines else ""
+
+
+def _groups(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str, str], Group]:
+    """Runs that differ in epsilon and seed only."""
+    telling = telling_columns(rows)
+    groups: dict[tuple[str, str, str], Group] = {}
+    for run, row in zip(runs, rows, strict=True):
+        key = str(row["dataset"]), str(row["split"]), f"{setting_label(row, telling)} {row['partition']}"
+        groups.setdefault(key, {}).setdefault(float(row["epsilon"]), []).append((run, row))
+    return {key: dict(sorted(group.items())) for key, group in sorted(groups.items())}
+
+
+def _features(group: Group) -> list[str]:
+    return next(list(run["metrics"]["importances"]) for pairs in group.values() for run, _ in pairs)
+
+
+def _importances(group: Group) -> dict[float, np.ndarray]:
+    """Importances by epsilon, shape (n_runs, n_features); none unless all runs have them."""
+    found = {}
+    for epsilon, pairs in group.items():
+        vectors = [list(run["metrics"].get("importances", {}).values()) for run, _ in pairs]
+        if not all(vectors) or len({len(vector) for vector in vectors}) > 1:
+            return {}
+        found[epsilon] = np.array(vectors, dtype=np.float64)
+    return found
+
+
+def _curves(group: Group) -> dict[str, dict[float, tuple[np.ndarray, np.ndarray]]]:
+    """For each metric and epsilon: rounds, and values of shape (n_runs, n_rounds); cut to the shortest run."""
+    tables = {eps: [_read_rounds(run["folder"]) for run, _ in pairs] for eps, pairs in group.items()}
+    curves: dict[str, dict[float, tuple[np.ndarray, np.ndarray]]] = {}
+    for metric in _METRICS:
+        for epsilon, several in tables.items():
+            found = [[float(r[metric]) for r in table if r.get(metric)] for table in several]
+            shortest = min(map(len, found))
+            if shortest > 1:
+                values = np.array([each[:shortest] for each in found])
+                curves.setdefault(metric, {})[epsilon] = np.arange(1, shortest + 1), values
+    return curves
+
+
+def _read_rounds(folder: Path) -> list[dict[str, str]]:
+    with (folder / "rounds.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _label(epsilon: float) -> str:
+    return "no privacy" if math.isinf(epsilon) else f"epsilon {epsilon:g}"
+
+
+def _colour(number: int, of: int) -> Any:
+    return colormaps["viridis"](0.05 + 0.85 * number / max(of - 1, 1))
+
+
+def _rounds(
+    curves: dict[str, dict[float, tuple[np.ndarray, np.ndarray]]], dataset: str, split: str, title: str
+) -> Figure:
+    shown = [metric for metric in ("mse", "pearson", "accuracy") if metric in curves]
+    figure = Figure(figsize=(4.6 * len(shown), 4.4), layout="constrained")
+    for number, metric in enumerate(shown, 1):
+        axes = figure.add_subplot(1, len(shown), number)
+        for place, (epsilon, (rounds, values)) in enumerate(curves[metric].items()):
+            colour = _colour(place, len(curves[metric]))
+            axes.plot(rounds, values.mean(axis=0), color=colour, linewidth=1.2, label=_label(epsilon))
+            if len(values) > 1:
+                axes.fill_between(rounds, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.12, linewidth=0)
+        if metric == "mse":
+            for source in sorted((Path(__file__).parent / "published").glob("*.yaml")):
+                told = published(source.stem)
+                if (told["dataset"], told["split"]) == (dataset, split):
+                    for label, points in told.get("mse", {}).items():
+                        axes.plot(list(points), list(points.values()), color="0.45", marker="x", linestyle=":",
+                                  linewidth=0.8, label=f"{told['source']}: {label}")  # fmt: skip
+        axes.set_xlabel("round")
+        axes.set_ylabel(_METRICS[metric])
+        if number == 1:
+            axes.set_title(title, loc="left", fontsize=9)
+    legend_below(figure)
+    return figure
+
+
+def _bars(importances: dict[float, np.ndarray], features: Sequence[str], title: str) -> Figure:
+    """Mean importance of the features that matter most without (or with the least) privacy, with the range of seeds."""
+    last = importances[max(importances)].mean(axis=0)
+    order = np.argsort(-last, kind="stable")[:_SHOWN]
+    figure = Figure(figsize=(max(5.5, 0.75 * len(order)), 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    width = 0.8 / len(importances)
+    for number, (epsilon, vectors) in enumerate(importances.items()):
+        percent = 100 * vectors[:, order]
+        mean = percent.mean(axis=0)
+        spread = np.stack([mean - percent.min(axis=0), percent.max(axis=0) - mean])
+        at = np.arange(len(order)) + (number - (len(importances) - 1) / 2) * width
+        axes.bar(at, mean, width, yerr=spread, color=_colour(number, len(importances)), label=_label(epsilon),
+                 error_kw={"linewidth": 0.6, "ecolor": "0.3"})  # fmt: skip
+    axes.set_xticks(np.arange(len(order)), [features[i] for i in order], rotation=45, ha="right")
+    axes.set_ylabel("mean decrease in impurity, %")
+    axes.set_title(title, loc="left", fontsize=9)
+    legend_below(figure)
+    return figure
+
+
+def _heat_map(importances: dict[float, np.ndarray], features: Sequence[str], title: str) -> Figure:
+    percent = 100 * np.stack([vectors.mean(axis=0) for vectors in importances.values()], axis=1)
+    figure = Figure(figsize=(2.6 + 0.75 * len(importances), 1.4 + 0.2 * len(features)), layout="constrained")
+    axes = figure.add_subplot()
+    image = axes.imshow(percent, aspect="auto", cmap="viridis", vmin=0)
+    axes.set_xticks(np.arange(len(importances)), [_label(epsilon) for epsilon in importances], rotation=45, ha="right")
+    axes.set_yticks(np.arange(len(features)), features)
+    axes.grid(False)
+    figure.colorbar(image, ax=axes, label="mean decrease in impurity, %")
+    figure.suptitle(title, x=0.02, ha="left", fontsize=9)
+    return figure

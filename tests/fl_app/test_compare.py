@@ -1,0 +1,120 @@
+"""Many runs side by side: tables and figures never mix privacy units, settings or data sets."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fl_app.compare import comparison_table
+from fl_app.config import compose_config, to_experiment
+from fl_app.figures import by_dataset, published, write_figures
+from fl_app.figures_federation import convergence, label_shares, write_federation_figures
+from fl_app.results import result_row, telling_columns
+
+RECORD = "one record added to or removed from one client's training rows"
+CLIENT = "one client's whole data added or removed (its place among the clients stays)"
+
+
+def a_run(folder: Path, strategy: str, unit: str, epsilon: float = 1.0, **more: Any) -> dict[str, Any]:
+    """A finished run of three rounds, as `read_run` gives it."""
+    dataset = {"name": "hapt", "path": None, "classes": more.pop("classes", 6)}
+    seed, accuracy = more.pop("seed", 0), more.pop("accuracy", 0.8)
+    path = folder / f"{strategy}-{epsilon}-{seed}-{dataset['classes']}"
+    path.mkdir(parents=True)
+    rounds = {"round": [0, 1, 2, 3], "bytes_down": 100, "bytes_up": 50, "accuracy": [None, 0.4, 0.6, accuracy]}
+    pd.DataFrame(rounds).to_csv(path / "rounds.csv", index=False)
+    return {
+        "folder": path,
+        "config": {
+            "strategy": {"name": strategy, **more},
+            "dataset": dataset,
+            "partition": {"kind": "subject"},
+            "evaluation": {"split": "row", "part": "test", "fold": 0},
+            "privacy": {"epsilon": epsilon, "delta": 1e-5},
+            "seed": seed,
+            "rounds": None,
+        },
+        "metrics": {"accuracy": accuracy, "balanced_accuracy": 0.5, "bytes_down": 400, "bytes_up": 200, "seconds": 1.0,
+                    "bytes_of_rows": 5000},
+        "privacy": {"guarantee": "epsilon = 1", "unit": unit, "trust": "server trusted: it sees", "record": "window"},
+    }  # fmt: skip
+
+
+def test_a_line_says_unit_trust_and_delta_and_units_never_share_one(tmp_path: Path) -> None:
+    # The same method under two units does not exist; here it does, to show that the unit alone keeps lines apart.
+    runs = [a_run(tmp_path / str(unit), "x", unit, accuracy=a) for unit, a in ((RECORD, 0.2), (CLIENT, 0.6))]
+    table = comparison_table([result_row(run) for run in runs])
+    header, _, *lines = table.splitlines()
+    assert all(word in header for word in ("epsilon", "delta", "guarantee", "unit", "trust", "raw rows instead"))
+    assert len(lines) == 2
+    assert any("client's whole data" in line and "0.600" in line for line in lines)
+    assert any("record" in line and "0.200" in line for line in lines)
+    assert all("server trusted" in line and "1e-05" in line and "5.0 kB" in line for line in lines)
+
+
+def test_settings_of_the_data_set_and_numbers_of_rounds_keep_runs_apart(tmp_path: Path) -> None:
+    rows = [result_row(a_run(tmp_path, "x", RECORD, classes=classes, seed=classes)) for classes in (6, 12)]
+    assert telling_columns(rows) == ["dataset.classes"]
+    assert len(comparison_table(rows).splitlines()) == 4
+    assert [settings for _, _, settings in by_dataset(rows, telling_columns(rows))] == [("classes=12",), ("classes=6",)]
+    rows[0]["dataset.classes"], rows[0]["asked_rounds"] = 12, 20
+    assert telling_columns(rows) == ["asked_rounds"]
+
+
+def test_seeds_share_a_line_and_what_guarantees_nothing_says_so(tmp_path: Path) -> None:
+    runs = [a_run(tmp_path, "x", RECORD, seed=seed, accuracy=0.1 * seed) for seed in (1, 2, 3)]
+    for run in runs:
+        run["privacy"]["guarantee"] = "guarantee: none (weights)"
+    (line,) = comparison_table([result_row(run) for run in runs]).splitlines()[2:]
+    assert "0.200 [0.100 to 0.300]" in line
+    assert "none" in line
+
+
+def test_convergence_is_over_rounds_and_all_bytes_and_by_unit(tmp_path: Path) -> None:
+    runs = [a_run(tmp_path, "dp_sgd", RECORD), a_run(tmp_path, "dp_fedavg", CLIENT)]
+    rows = [result_row(run) for run in runs]
+    curves = convergence(list(zip(runs, rows, strict=True)), telling_columns(rows))
+    assert [(unit, strategy) for unit, strategy, *_ in curves] == [("client's whole data", "dp_fedavg"),
+                                                                    ("record", "dp_sgd")]  # fmt: skip
+    for (table,) in curves.values():
+        # The first exchange was not judged, but its bytes count.
+        assert list(table["round"]) == [1, 2, 3]
+        assert list(table["bytes"]) == [300, 450, 600]
+        assert list(table["score"]) == [0.4, 0.6, 0.8]
+
+
+def test_label_shares_are_of_training_rows_and_only_where_the_rows_are() -> None:
+    config = to_experiment(compose_config(["partition.clients=5"])).to_dict()
+    shares = label_shares(config | {"overrides": []})
+    assert shares is not None
+    assert shares.shape == (5, 7)
+    assert shares.sum(axis=1).to_numpy() == pytest.approx(1)
+    missing = config | {"dataset": {"name": "hapt", "path": "/nowhere"}}
+    assert label_shares(missing) is None
+
+
+def test_figures_are_drawn_with_a_panel_for_each_unit(tmp_path: Path) -> None:
+    runs = [
+        a_run(tmp_path, strategy, unit, epsilon)
+        for strategy, unit in (("dp_sgd", RECORD), ("dp_fedavg", CLIENT), ("fedavg", RECORD))
+        for epsilon in (1.0, 8.0, math.inf)
+    ]
+    rows = [result_row(run) for run in runs]
+    written = write_figures(runs, rows, tmp_path / "f") + write_federation_figures(runs, rows, tmp_path / "f")
+    assert {path.name for path in written} >= {"epsilon-hapt-row.png", "convergence-hapt-row.svg"}
+    text = (tmp_path / "f" / "epsilon-hapt-row.svg").read_text()
+    assert "unit: one record" in text
+    assert "unit: one client's whole data" in text
+    # The chapter claims a guarantee for records, so it stands in that panel.
+    assert "HAR chapter, table 1, DP-FedAvg" in text
+
+
+def test_the_chapters_numbers_are_those_of_its_tables() -> None:
+    har, credit = published("har_chapter"), published("har_chapter_credit")
+    assert har["accuracy"]["DP-FedAvg"] == {0.1: 0.8407, 0.5: 0.8812, 1: 0.9273, 10: 0.9584}
+    assert har["without_privacy"] == {"centralized": 0.9773, "FedAvg": 0.9622}
+    assert credit["accuracy"]["DP-FedAvg"] == {1: 0.6643}

@@ -1,0 +1,342 @@
+"""Federated boosting: who sends what, what it costs, and what clients that are missing or hostile change."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from federation import SCHEMA, Federation, table
+
+from dpforest.boosting import boost
+from dpforest.errors import BudgetExceeded, DPForestError
+from dpforest.forest import load
+from dpforest.ledger import Budget, Ledger
+from dpforest.noise import Seeded
+from dpforest.schema import Schema
+from strategies.boost import BoostServer, FederatedBoostSettings
+from strategies.boost.wire import read_round, write_sums
+from strategies.forests import read_model
+from strategies.messages import BadMessage
+from strategies.method import Task, TooFewClients
+from strategies.registry import get_method
+
+FREE = Budget(math.inf)
+
+
+@pytest.mark.parametrize("noise", ["local", "distributed"])
+def test_without_noise_it_is_boosting_of_all_rows_together(noise: str) -> None:
+    run = Federation(budget=FREE, noise=noise)
+    run.run()
+    X, y = (np.concatenate(parts) for parts in zip(*run.rows.values(), strict=True))
+    settings = run.settings
+
+    class OneSeed(Seeded):
+        def generator(self):  # of structures: the run's seed
+            return self
+
+        def integers(self, _):
+            return run.task.seed
+
+    alone = boost(X, y, SCHEMA, settings, run.task.rounds, Ledger(FREE), OneSeed(0))
+    assert np.allclose(read_model(run.model, SCHEMA).predict_proba(X), alone.predict_proba(X), atol=1e-4)
+    assert run.accuracy() > 0.85
+
+
+@pytest.mark.parametrize(
+    ("options", "budget"),
+    [
+        ({"noise": "local"}, Budget(5.0, 1e-6)),
+        ({"noise": "distributed"}, Budget(5.0, 1e-6)),
+        ({"noise": "distributed", "dropouts": 1, "colluders": 1}, Budget(5.0, 1e-6)),
+        ({"pure": True}, Budget(50.0)),
+    ],
+)
+def test_every_client_spends_exactly_what_was_planned(options: dict, budget: Budget) -> None:
+    run = Federation(budget=budget, **options)
+    planned = Ledger(budget)
+    planned.require(run.server.planned())
+    run.run()
+    for ledger in run.ledgers.values():
+        assert list(ledger.entries) == run.server.planned()
+        assert ledger.guarantee().epsilon == pytest.approx(budget.epsilon, rel=1e-6)
+    assert run.accuracy() > 0.6
+    with pytest.raises(BudgetExceeded):
+        run.ledgers[0].charge(replace(run.server.planned()[-1], times=1))
+
+
+def test_the_noise_of_a_distributed_sum_is_that_of_one_client() -> None:
+    local = BoostServer(Federation(clients=9).task)._plan.sums
+    shared = BoostServer(Federation(clients=9, noise="distributed").task)._plan.sums
+    spare = BoostServer(Federation(clients=9, noise="distributed", dropouts=2, colluders=3).task)._plan.sums
+    assert shared.mu == pytest.approx(local.mu) == pytest.approx(spare.mu)
+    per_unit = [m.share / math.sqrt(m.squared_sensitivity) for m in (local, shared, spare)]
+    assert per_unit[0] / per_unit[1] == pytest.approx(3.0, rel=1e-3)
+    # Four of nine are sure to be there and silent.
+    assert per_unit[0] / per_unit[2] == pytest.approx(2.0, rel=1e-3)
+
+
+def test_the_trust_text_says_who_must_be_trusted() -> None:
+    method = get_method("boost")
+    assert method.trust_under(FederatedBoostSettings()) == "server and other clients not trusted"
+    assert method.protects_itself(FederatedBoostSettings())
+    distributed = FederatedBoostSettings(noise="distributed", dropouts=2, colluders=1)
+    assert "at most 1 clients collude" in method.trust_under(distributed)
+    assert "at most 2 drop out" in method.trust_under(distributed)
+    assert not method.protects_itself(distributed)
+
+
+def test_only_new_trees_go_down_and_small_integers_up() -> None:
+    run = Federation(rounds=6)
+    sizes = []
+    while run.exchange_number < run.server.exchanges:
+        run.exchange()
+        sizes.append(sum(array.nbytes for array in run.sent[0].values()))
+    assert sizes[0] == 0
+    assert max(sizes[2:]) == min(sizes[2:]), "one round of trees, however many there are"
+    assert run.received[0]["sums"].dtype in (np.int8, np.int16)
+
+
+def test_a_client_that_misses_rounds_catches_up() -> None:
+    """Without noise, a client that was away and came back scores its rows by all trees."""
+    run = Federation(budget=FREE, rounds=6)
+    run.exchange()
+    run.exchange(unreached=[1])
+    run.exchange(unreached=[1, 2])
+    run.exchange(lost=[3])
+    run.exchange()
+    run.exchange()
+    for client in (1, 2, 3):
+        scores = run.states[client].array_records["boost"]["scores"].numpy()
+        forest = run.server._booster.forest({})
+        known = replace(  # all but the last round's trees
+            forest, offsets=forest.offsets[:-2], feature=forest.feature[: forest.offsets[-3]],
+            threshold=forest.threshold[: forest.offsets[-3]], left=forest.left[: forest.offsets[-3]],
+            value=forest.value[: forest.offsets[-3]], weight=forest.weight[: forest.offsets[-3]],
+            owners=forest.owners[:-2],
+        )  # fmt: skip
+        expected = known.predict_proba(run.rows[client][0])
+        seen = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        assert np.allclose(seen, expected, atol=1e-5)
+    run.run()
+    assert run.accuracy() > 0.85
+    assert all(ledger.entries == run.ledgers[0].entries for c, ledger in run.ledgers.items() if c in (0, 4))
+    assert run.ledgers[2].entries[1].times < run.ledgers[0].entries[1].times, "who was away paid less"
+
+
+def test_a_distributed_sum_survives_the_stated_dropouts() -> None:
+    run = Federation(budget=Budget(8.0, 1e-6), clients=7, rounds=4, noise="distributed", dropouts=2)
+    run.exchange()
+    run.exchange(unreached=[6])  # never takes part
+    while not run.server.finished:
+        number = run.exchange_number
+        run.exchange(unreached=[number % 6] if number % 4 < 2 else [], lost=[number % 6] if number % 4 >= 2 else [])
+    assert len(run.server._booster.rounds) == 4
+    assert run.accuracy() > 0.7
+
+
+def test_a_round_with_too_many_dropouts_is_given_up_and_paid_for() -> None:
+    run = Federation(clients=6, rounds=3, noise="distributed", dropouts=1)
+    for _ in range(4):
+        run.exchange()  # keys, and the histograms
+    run.exchange(lost=[0, 1])
+    assert run.server.round_facts()["trees"] == 0
+    assert run.ledgers[0].entries[1].times == 2, "what left the client counts"
+    run.run()
+    assert run.server.report()["trees"] == 4, "two of three rounds"
+    assert run.ledgers[3].guarantee().epsilon == pytest.approx(5.0, rel=1e-6)
+    assert run.model
+
+
+def test_without_histograms_a_distributed_run_ends() -> None:
+    run = Federation(clients=6, rounds=3, noise="distributed", dropouts=1)
+    run.exchange()
+    run.exchange()
+    with pytest.raises(TooFewClients, match="the run cannot go on: 4 clients answered"):
+        run.exchange(lost=[0, 1])
+
+
+def test_no_single_vector_of_a_distributed_run_means_anything() -> None:
+    """What one client sends for a sum is uniform: nothing of its rows, which all lie in one class, shows."""
+    run = Federation(clients=4, rounds=1, noise="distributed", n=4000)
+    run.exchange()
+    run.exchange()
+    run.exchange()
+    masked = run.received[0]["secure.masked"]
+    assert masked.dtype == np.uint32
+    top = np.bincount(masked >> 30, minlength=4) / masked.size
+    assert np.abs(top - 0.25).max() < 0.2
+
+
+def test_a_distributed_run_needs_company() -> None:
+    for clients, options, message in (
+        (1, {}, "noise=distributed with 1 client would show its sums"),
+        (3, {"dropouts": 1}, "3 clients cannot hide their vectors in a sum with 1 dropouts"),
+    ):
+        with pytest.raises(DPForestError, match=message):
+            Federation(clients=clients, noise="distributed", **options)
+
+
+def test_noise_that_drowns_every_tree_is_refused_with_what_would_do() -> None:
+    schema = Schema(SCHEMA.features, classes=SCHEMA.classes, rows=600)
+    options = {"schema": schema, "depth": "auto", "trees_per_round": 8}
+    with pytest.raises(DPForestError, match=r"privacy.epsilon=0.001 leaves no tree .* from (\S+) on") as refused:
+        Federation(budget=Budget(0.001, 1e-6), **options)
+    enough = float(str(refused.value).split("from ")[1].split(" on")[0])
+    Federation(budget=Budget(enough * 1.1, 1e-6), **options)
+
+
+@pytest.mark.parametrize(
+    ("budget", "options", "message"),
+    [
+        (Budget(1.0), {}, "needs a delta well below"),
+        (Budget(1.0, 1e-6), {"pure": True}, "pure boosting needs no delta"),
+        (Budget(1.0), {"pure": True, "noise": "distributed"}, "pure noise cannot be shared"),
+        (Budget(1.0, 1e-6), {"noise": "global"}, "noise 'global' must be local or distributed"),
+        (Budget(1.0, 1e-6), {"dropouts": 2}, "only matter for noise=distributed"),
+        (Budget(1.0, 1e-6), {"evaluate_every": -1}, "evaluate_every -1 must be a whole number from 0"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(budget: Budget, options: dict, message: str) -> None:
+    with pytest.raises(DPForestError, match=message):
+        Federation(budget=budget, **options)
+
+
+def tampered(change):
+    def tamper(client: int, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return change(arrays) if client == 2 else arrays
+
+    return tamper
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: {"sums": np.full(a["sums"].shape, np.nan)}, "expected kind 'i'"),
+        (lambda a: {"sums": a["sums"][:-1]}, "of shape"),
+        (lambda a: {}, "no array 'sums'"),
+        (lambda a: {"sums": np.full(a["sums"].shape, 2**62)}, "beyond 62 bits"),
+        (lambda a: {"sums": a["sums"].astype(np.int64) * 1000 * [1, 1, 1, 0]}, "beyond what the counts"),
+    ],
+    ids=["nan", "shape", "missing", "field", "clip"],
+)
+def test_unsound_sums_cost_their_sender_only(change, message: str) -> None:
+    run = Federation()
+    run.exchange()
+    run.exchange(tamper=tampered(change))
+    assert list(run.errors) == [2]
+    assert message in run.errors[2]
+    run.run()
+    assert run.accuracy() > 0.6
+
+
+def test_a_masked_sum_far_outside_the_clip_is_given_up() -> None:
+    run = Federation(clients=4, rounds=2, noise="distributed")
+    for _ in range(4):
+        run.exchange()
+
+    def add(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        masked = arrays["secure.masked"].copy()
+        masked[0] += np.uint32(2**26)  # a gradient, without the records that it would take
+        return {"secure.masked": masked}
+
+    run.exchange(tamper=tampered(add))
+    run.exchange()
+    assert run.server.round_facts()["trees"] == 0
+    run.run()
+    assert run.server.report()["trees"] == 2
+
+
+def sound_message() -> tuple[Federation, dict[str, np.ndarray]]:
+    run = Federation()
+    for _ in range(3):
+        run.exchange()
+    run.exchange_number += 1
+    run.server._known.pop(0)  # so that everything is sent
+    return run, dict(run.server.arrays_for(4, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("past.weights", lambda a: a * np.float32(np.nan), "holds NaN"),
+        ("past.weights", lambda a: a + np.float32(3), "more than 2"),
+        ("feature", lambda a: a + a.dtype.type(2), "does not exist"),
+        ("split", lambda a: a + a.dtype.type(7), "does not exist"),
+        ("feature", lambda a: a[:1], "expected kind 'u'"),
+        ("feature", lambda a: a[:, :5], "'split' is"),
+        ("past.first", lambda a: a - 1, "finished rounds from -1"),
+        ("start.cuts", lambda a: -a, "cuts must not fall"),
+        ("start.clip", lambda a: a * 0, "above 0"),
+        ("start.base", lambda a: a * np.inf, "holds NaN or infinity"),
+    ],
+)
+def test_a_client_refuses_a_message_that_is_not_sound(name: str, change, message: str) -> None:
+    run, arrays = sound_message()
+    read_round(arrays, SCHEMA, run.server._plan)
+    arrays[name] = change(arrays[name])
+    before = run.ledgers[0].entries
+    with pytest.raises(BadMessage, match=message):
+        run.reply(0, arrays, {"step": "trees"})
+    assert run.ledgers[0].entries == before, "nothing was paid, as nothing was sent"
+
+
+def test_a_client_that_was_never_started_says_so() -> None:
+    run, arrays = sound_message()
+    run.states[0].clear()
+    for name in [name for name in arrays if name.startswith("start.")]:
+        del arrays[name]
+    with pytest.raises(BadMessage, match="a start is needed"):
+        run.reply(0, arrays, {"step": "trees"})
+
+
+def test_rounding_what_is_sent_changes_little() -> None:
+    noised = np.array([-1000, -1, 0, 1, 700, 123456])
+    sent = write_sums(noised, 64.0)["sums"]
+    assert sent.dtype == np.int16
+    assert np.abs(sent.astype(np.int64) * 8 - noised).max() <= 4
+
+
+def test_the_finished_model_is_an_ordinary_forest(tmp_path) -> None:
+    run = Federation(evaluate_every=2)
+    judged = []
+    while run.exchange_number < run.server.exchanges:
+        run.exchange()
+        judged.append(run.server.is_round_end(run.exchange_number))
+    assert judged == [False, False, True, False, True]
+    run.server.save(tmp_path)
+    forest = load(tmp_path / "forest.json")
+    X, _ = table(5, 100)
+    assert np.allclose(forest.predict_proba(X), read_model(run.model, SCHEMA).predict_proba(X), atol=1e-6)
+    report = run.server.report()
+    assert report["trees"] == 8
+    assert report["depth"] == 3
+    assert sum(report["importances"].values()) == pytest.approx(1.0)
+    assert "epsilon spent 5" in run.server.progress()
+
+
+@pytest.mark.parametrize(
+    ("noise", "golden"),
+    [("local", "GOLDEN_LOCAL"), ("distributed", "GOLDEN_DISTRIBUTED")],
+)
+def test_the_same_seed_gives_the_same_model(noise: str, golden: str) -> None:
+    """Golden run: thresholds, leaves and noise of a small run, to four digits."""
+    run = Federation(noise=noise)
+    run.run()
+    forest = read_model(run.model, SCHEMA)
+    text = ",".join(f"{v:.4f}" for v in np.concatenate([forest.threshold, forest.value[forest.is_leaf].ravel()]))
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == golden
+
+
+def test_a_task_of_a_regression_boosts_targets() -> None:
+    schema = Schema(SCHEMA.features, target_range=(0.0, 50.0))
+    run = Federation(schema=schema, budget=Budget(20.0, 1e-6), n=3000)
+    run.rows = {c: (X, 30.0 * (X[:, 0] > 0.5) + 5.0) for c, (X, _) in run.rows.items()}
+    run.run()
+    X, _ = table(50, 500)
+    predicted = read_model(run.model, schema).predict(X)
+    wanted = 30.0 * (X[:, 0] > 0.5) + 5.0
+    assert 1 - ((predicted - wanted) ** 2).mean() / wanted.var() > 0.7
+    assert isinstance(run.task, Task)
