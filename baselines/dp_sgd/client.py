@@ -35,7 +35,7 @@ class DpSgdClient(NetworkClient):
         dtype = "float32" if isinstance(noise, Seeded) else "float64"
         gradients = clipped_gradients_for(architecture, block_for(settings.batch), dtype)
         mechanism = GaussianSum(settings.clip, 1 / entry.mu)
-        optimizer = optimizer_for(settings, architecture.size)
+        optimizer = optimizer_for(settings, task.budget, architecture.size)
         wanted = targets(y, task.schema)
         expected = entry.sampling * (task.schema.rows or 0)
         flat = architecture.flatten(weights)
@@ -45,7 +45,7 @@ class DpSgdClient(NetworkClient):
             flat = flat - optimizer.step((mechanism.release(total, noise) / expected).astype(np.float32))
         if not np.isfinite(flat).all():
             # Follows from noised gradients alone, so that saying it releases nothing more.
-            raise DPForestError(f"the weights are not finite: lower learning_rate (now {settings.learning_rate:g})")
+            raise DPForestError(f"the weights are not finite: lower learning_rate (now {settings.rate(task.budget):g})")
         return Update(architecture.unflatten(flat))
 
     @staticmethod

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from baselines.dp_sgd.settings import DpSgdSettings
+from dpforest.ledger import Budget
 
 
 class Optimizer(ABC):
@@ -46,8 +47,8 @@ class Adam(Optimizer):
         return rate * self._first / (np.sqrt(self._second) + np.float32(1e-7))
 
 
-def optimizer_for(settings: DpSgdSettings, size: int) -> Optimizer:
+def optimizer_for(settings: DpSgdSettings, budget: Budget, size: int) -> Optimizer:
     """The optimizer of the settings, at rest."""
     if settings.optimizer == "adam":
-        return Adam(settings.learning_rate, size)
-    return Sgd(settings.learning_rate, settings.momentum, size)
+        return Adam(settings.rate(budget), size)
+    return Sgd(settings.rate(budget), settings.momentum, size)

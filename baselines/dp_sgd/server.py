@@ -50,6 +50,7 @@ class DpSgdServer(NetworkServer):
         return {
             **super().report(),
             "noise_multiplier": self._multiplier,
+            "learning_rate": self._settings.rate(self.task.budget),
             "sampling_probability": self._settings.probability(self.task.schema),
             "steps_a_client": self.planned()[-1].times,
         }

@@ -60,10 +60,14 @@ class Architecture:
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     def initial_weights(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Glorot-uniform kernels (Glorot and Bengio 2010), zero biases, neutral normalisation; float32."""
+        """Glorot-uniform kernels (Glorot and Bengio 2010), zero biases, neutral normalisation; float32.
+
+        Without hidden layers there is no symmetry to break, and the kernel starts at zero too: under privacy a random
+        start is noise that nobody needs.
+        """
         weights = {}
         for name, shape in self.shapes.items():
-            if name.endswith("kernel"):
+            if name.endswith("kernel") and self.hidden:
                 limit = math.sqrt(6 / sum(shape))
                 weights[name] = rng.uniform(-limit, limit, shape).astype(np.float32)
             else:

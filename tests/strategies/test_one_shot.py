@@ -86,7 +86,7 @@ def test_what_was_planned_is_what_is_spent(epsilon: float, options: dict[str, An
 
 
 def test_two_clients_vote_with_their_own_trees() -> None:
-    public = task(20.0, depth=3)
+    public = task(20.0, depth=3, trees=1)
     server = OneShotServer(public)
     updates = [train(public, client)[0] for client in (0, 1)]
     arrays = aggregate(server, updates)

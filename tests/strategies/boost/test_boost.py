@@ -127,7 +127,8 @@ def test_a_client_that_misses_rounds_catches_up() -> None:
 
 
 def test_a_distributed_sum_survives_the_stated_dropouts() -> None:
-    run = Federation(budget=Budget(8.0, 1e-6), clients=7, rounds=4, noise="distributed", dropouts=2)
+    """One that never appears, one missing at every masking, and one at every unmasking."""
+    run = Federation(budget=Budget(8.0, 1e-6), clients=8, rounds=4, noise="distributed", dropouts=3)
     run.exchange()
     run.exchange(unreached=[6])  # never takes part
     while not run.server.finished:
