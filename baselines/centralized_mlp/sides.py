@@ -9,7 +9,7 @@ import numpy as np
 
 from baselines.centralized_mlp.settings import WholeSettings
 from baselines.mlp.backend import require_tensorflow
-from baselines.mlp.inputs import targets, to_unit_range
+from baselines.mlp.inputs import Standard, row_sums, targets, to_unit_range
 from baselines.mlp.network import network_for
 from baselines.mlp.sides import NetworkUser, save_network
 from dpforest.errors import DPForestError
@@ -17,6 +17,20 @@ from dpforest.ledger import Entry
 from strategies.method import Arrays, ClientTask, ClientUpdate, ServerSide, Task, Update
 
 ROWS_WHAT = "all rows"
+
+
+def train_alone(
+    task: Task, settings: WholeSettings, X: np.ndarray, y: np.ndarray, rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Weights of a network trained on rows in one place, and the standard of its inputs, if any."""
+    architecture = settings.architecture(task.schema)
+    inputs, standard = to_unit_range(X, task.schema), {}
+    if settings.standardize == "clear":
+        own = Standard.of_sums(row_sums(inputs), architecture.inputs)
+        inputs, standard = own.apply(inputs), own.to_arrays()
+    start = architecture.initial_weights(rng)
+    trained = network_for(architecture).fit(start, inputs, targets(y, task.schema), settings, rng)
+    return trained.weights, standard
 
 
 class CentralizedClient(NetworkUser):
@@ -36,7 +50,7 @@ class CentralizedServer(ServerSide):
         require_tensorflow("centralized_mlp")
         self._settings: WholeSettings = task.settings
         self._architecture = self._settings.architecture(task.schema)
-        self._weights: dict[str, np.ndarray] = {}
+        self._model: dict[str, np.ndarray] = {}
         self._rows = 0
 
     @property
@@ -61,17 +75,16 @@ class CentralizedServer(ServerSide):
         rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(0,)))
         X = np.concatenate([update.arrays["X"] for update in updates])
         y = np.concatenate([update.arrays["y"] for update in updates])
-        start = self._architecture.initial_weights(rng)
-        inputs, wanted = to_unit_range(X, self.task.schema), targets(y, self.task.schema)
-        self._weights = network_for(self._architecture).fit(start, inputs, wanted, self._settings, rng).weights
+        trained, standard = train_alone(self.task, self._settings, X, y, rng)
+        self._model = {**trained, **standard}
         self._rows = len(y)
-        return self._weights
+        return self._model
 
     def report(self) -> dict[str, Any]:
         return {"weights": self._architecture.size, "rows": self._rows}
 
     def save(self, folder: Path) -> None:
-        save_network(folder, self._architecture, self._weights)
+        save_network(folder, self._architecture, self._model)
 
     def _are_classes(self, y: np.ndarray) -> bool:
         return bool(y.dtype.kind in "iu" and ((y >= 0) & (y < self._architecture.outputs)).all())

@@ -25,7 +25,7 @@ class PublishedServer(NetworkServer):
         self._sigma = published_sigma(task.budget, settings.clip)
 
     def unprotected(self) -> list[str]:
-        return list(UNPROTECTED)
+        return [*super().unprotected(), *UNPROTECTED]
 
     def check(self, update: ClientUpdate) -> None:
         super().check(update)

@@ -49,7 +49,7 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
 
     hidden: Sequence[int] = ()
     dropout: float = 0.0
-    standardize: Literal["public", "private"] = "private"
+    standardize: Literal["public", "private", "clear"] = "private"
     standardize_share: float = 0.4
     batch: int = 256
     steps: int = 5
@@ -60,13 +60,15 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
     accountant: Accountant = "pld"
 
     def __post_init__(self) -> None:
-        NetworkSettings.__post_init__(self)
-        RoundSettings.__post_init__(self)
         if self.batch_norm:
             raise DPForestError(
-                f"batch_norm {list(self.batch_norm)} mixes the rows of a batch, so that no row can be clipped: "
+                f"batch_norm {self.batch_norm} mixes the rows of a batch, so that no row can be clipped: "
                 "use batch_norm=[] with dp_sgd"
             )
+        NetworkSettings.__post_init__(self)
+        RoundSettings.__post_init__(self)
+        if self.standardize == "clear":
+            raise DPForestError("standardize=clear protects no record: use standardize=private or public with dp_sgd")
         check_whole("batch", self.batch)
         check_whole("steps", self.steps)
         check_positive("clip", self.clip)

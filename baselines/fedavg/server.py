@@ -19,7 +19,8 @@ class FedAvgServer(NetworkServer):
         self._settings: FedAvgSettings = task.settings
 
     def unprotected(self) -> list[str]:
-        return [WEIGHTS_WHAT, ROWS_WHAT] if self._settings.weights == "records" else [WEIGHTS_WHAT]
+        rows = [ROWS_WHAT] if self._settings.weights == "records" else []
+        return [*super().unprotected(), WEIGHTS_WHAT, *rows]
 
     def check(self, update: ClientUpdate) -> None:
         super().check(update)

@@ -31,7 +31,7 @@ class ProximalSettings(LocalSettings, RoundSettings):
 
 @dataclass(frozen=True)
 class FedAvgSettings(ProximalSettings):
-    """FedAvg.
+    """FedAvg. Guarantees nothing, so that features are standardised by sums in clear.
 
     The defaults were chosen on validation subjects of HAPT, where 10 rounds of 5 epochs reach what 20 rounds of the
     HAR chapter's 2 epochs do.
@@ -42,6 +42,7 @@ class FedAvgSettings(ProximalSettings):
         ``records`` weighs a client by its number of rows, which it sends in clear.
     """
 
+    standardize: Literal["public", "private", "clear"] = "clear"
     epochs: int = 5
     weights: Literal["records", "equal"] = "records"
 

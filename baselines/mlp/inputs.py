@@ -72,7 +72,7 @@ class Standard:
 
     @classmethod
     def of_sums(cls, sums: np.ndarray, n_features: int) -> Standard:
-        """From the noised sums of all clients (see `row_sums`); free, since it only reads what was released."""
+        """From the sums of all clients (see `row_sums`), noised or not; free, since it only reads what was released."""
         rows = max(1.0, float(sums[-1]))
         mean = np.clip(sums[:n_features] / rows, -1, 1)
         variance = sums[n_features:-1] / rows - mean**2
@@ -112,7 +112,7 @@ def row_sums_sensitivity(n_features: int) -> float:
     return math.sqrt(2 * n_features + 1)
 
 
-def model_inputs(X: np.ndarray, schema: Schema, private: bool, arrays: Arrays) -> np.ndarray:
+def model_inputs(X: np.ndarray, schema: Schema, standardized: bool, arrays: Arrays) -> np.ndarray:
     """Rows as the network wants them, by the standardisation that came with the model."""
     unit = to_unit_range(X, schema)
-    return Standard.read(arrays, schema.n_features).apply(unit) if private else unit
+    return Standard.read(arrays, schema.n_features).apply(unit) if standardized else unit

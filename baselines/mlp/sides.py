@@ -34,7 +34,7 @@ class NetworkUser(ClientSide):
     def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
         settings: NetworkSettings = task.settings
         architecture = settings.architecture(task.schema)
-        inputs = model_inputs(X, task.schema, settings.standardize == "private", arrays)
+        inputs = model_inputs(X, task.schema, settings.standardize != "public", arrays)
         outputs = network_for(architecture).predict(architecture.check_weights(arrays), inputs)
         return from_outputs(outputs, task.schema)
 
@@ -45,11 +45,11 @@ class NetworkClient(NetworkUser):
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         settings: NetworkSettings = task.settings
         phase = task.config.get(PHASE)
-        if phase == STANDARDIZE and settings.standardize == "private":
-            return Update({SUMS: noised_sums(task, X)})
+        if phase == STANDARDIZE and settings.standardize != "public":
+            return Update({SUMS: standard_sums(task, X)})
         if phase != TRAIN:
             raise DPForestError(f"the server asks for phase {phase!r}; expected {TRAIN}")
-        inputs = model_inputs(X, task.schema, settings.standardize == "private", arrays)
+        inputs = model_inputs(X, task.schema, settings.standardize != "public", arrays)
         weights = settings.architecture(task.schema).check_weights(arrays)
         return self.train_network(task, inputs, y, weights)
 
@@ -71,12 +71,17 @@ def standardize_entries(settings: NetworkSettings, budget: Budget, n_features: i
     return [Entry(SUMS_WHAT, "Gaussian", mu=mu, note=note)]
 
 
-def noised_sums(task: ClientTask, X: np.ndarray) -> np.ndarray:
-    """The client's sums for the standardisation, charged to its ledger."""
+def standard_sums(task: ClientTask, X: np.ndarray) -> np.ndarray:
+    """The client's sums for the standardisation: noised and charged to its ledger, or in clear and named there."""
+    settings: NetworkSettings = task.settings
+    sums = row_sums(to_unit_range(X, task.schema))
+    if settings.standardize == "clear":
+        unprotected_once(task.ledger, SUMS_WHAT, "sent as they are, to standardise the features")
+        return sums
     (entry,) = standardize_entries(task.settings, task.budget, task.schema.n_features)
     task.ledger.charge(entry)
     mechanism = GaussianSum(row_sums_sensitivity(task.schema.n_features), 1 / entry.mu)
-    return mechanism.release(row_sums(to_unit_range(X, task.schema)), task.noise("standardize"))
+    return mechanism.release(sums, task.noise("standardize"))
 
 
 def unprotected_once(ledger: Ledger, what: str, why: str) -> None:
@@ -113,7 +118,7 @@ class NetworkServer(ServerSide):
         self.architecture = self.network.architecture(task.schema)
         self.sample_size = self.rounds.sample_size(task.clients)
         self._standard: Standard | None = None
-        self._before = int(self.network.standardize == "private")
+        self._before = int(self.network.standardize != "public")
         rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(0,)))
         self._flat = self.architecture.flatten(self.architecture.initial_weights(rng)).astype(np.float64)
         self._momentum = np.zeros(self.architecture.size)
@@ -130,6 +135,9 @@ class NetworkServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return standardize_entries(self.network, self.task.budget, self.architecture.inputs)
+
+    def unprotected(self) -> list[str]:
+        return [SUMS_WHAT] if self.network.standardize == "clear" else []
 
     def participants(self, round_: int, clients: list[int]) -> list[int]:
         return clients if round_ <= self._before else self.sample(round_ - self._before, clients)

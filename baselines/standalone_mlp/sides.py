@@ -8,8 +8,9 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 
 from baselines.centralized_mlp.settings import WholeSettings
+from baselines.centralized_mlp.sides import train_alone
 from baselines.mlp.backend import require_tensorflow
-from baselines.mlp.inputs import from_outputs, targets, to_unit_range
+from baselines.mlp.inputs import from_outputs, model_inputs
 from baselines.mlp.network import network_for
 from dpforest.errors import DPForestError
 from dpforest.ledger import Entry
@@ -23,12 +24,8 @@ class StandaloneClient(ClientSide):
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         settings: WholeSettings = task.settings
-        architecture = settings.architecture(task.schema)
-        rng = task.rng("training")
-        inputs, wanted = to_unit_range(X, task.schema), targets(y, task.schema)
-        start = architecture.initial_weights(rng)
-        trained = network_for(architecture).fit(start, inputs, wanted, settings, rng).weights
-        task.state[_STATE] = ArrayRecord({name: Array(array) for name, array in trained.items()})
+        trained, standard = train_alone(task, settings, X, y, task.rng("training"))
+        task.state[_STATE] = ArrayRecord({name: Array(array) for name, array in {**trained, **standard}.items()})
         return Update({})
 
     def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
@@ -39,8 +36,9 @@ class StandaloneClient(ClientSide):
                 "use evaluation=row or recording with standalone_mlp"
             )
         settings: WholeSettings = task.settings
-        weights = {name: array.numpy() for name, array in kept.items()}
-        outputs = network_for(settings.architecture(task.schema)).predict(weights, to_unit_range(X, task.schema))
+        own = {name: array.numpy() for name, array in kept.items()}
+        inputs = model_inputs(X, task.schema, settings.standardize != "public", own)
+        outputs = network_for(settings.architecture(task.schema)).predict(own, inputs)
         return from_outputs(outputs, task.schema)
 
 

@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest, Limits, pack, unpack
 from dpforest.forest.codec import fill_inner_nodes
-from dpforest.growers import finish_classifier, grow_classifier
+from dpforest.growers import balance_votes, finish_classifier, grow_classifier
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.growers.own_values import UNPROTECTED, grow_with_own_values
 from dpforest.growers.regression import ResolvedRegression, grow_regressor
@@ -136,7 +136,8 @@ def _grow(task: ClientTask, plan: RoundPlan, ledger: PartLedger, X: np.ndarray, 
     if isinstance(plan.resolved, ResolvedRegression):
         return grow_regressor(X, y, task.schema, plan.resolved, plan.trees, ledger, noise)
     counts = grow_classifier(X, y, task.schema, plan.resolved, plan.trees, ledger, noise)
-    return finish_classifier(counts, plan.resolved, leaf_epsilon(plan.resolved, plan.trees, task.schema.n_features))
+    leaf = leaf_epsilon(plan.resolved, plan.trees, task.schema.n_features)
+    return balance_votes(finish_classifier(counts, plan.resolved, leaf), counts, task.settings.balance)
 
 
 def _remember(task: ClientTask, forest: Forest, X: np.ndarray, y: np.ndarray) -> None:

@@ -62,6 +62,8 @@ class FextSettings:
     selection, bins, depth, shared_below, depth_growth, leaf_share, trees, tree_rows
         How trees grow; see `dpforest.growers.GrowerSettings` (classes) and
         `dpforest.growers.regression.RegressionSettings` (targets).
+    balance : float
+        Classes: see `dpforest.growers.balance_votes`.
     target_clip : (float, float) or None
         See `dpforest.growers.regression.RegressionSettings`.
     min_leaf : int
@@ -99,7 +101,8 @@ class FextSettings:
     depth_growth: float | Auto = "auto"
     leaf_share: float | Auto = "auto"
     trees: int | Auto = "auto"
-    tree_rows: Literal["split_budget", "disjoint"] = "split_budget"
+    tree_rows: Literal["auto", "split_budget", "disjoint"] = "auto"
+    balance: float = 0.5
     target_clip: tuple[float, float] | None = None
     min_leaf: int = 1
     gain_sensitivity: float = 1.0
@@ -132,6 +135,7 @@ class FextSettings:
             _check_number(name, getattr(self, name), 0, 1, open_ends=True)
         _check_number("row_share", self.row_share, 0, 1, open_low=True)
         _check_number("attack_share", self.attack_share, 0, 1)
+        _check_number("balance", self.balance, 0, 1)
         _check_number("gain_sensitivity", self.gain_sensitivity, 0, math.inf, open_ends=True)
         for name in ("patience", "min_leaf", "most_trees"):
             value = getattr(self, name)
@@ -154,14 +158,12 @@ class FextSettings:
     @property
     def classification(self) -> GrowerSettings:
         """Settings of classification trees."""
-        return GrowerSettings(**self._given(), selection=self.selection, tree_rows=self.tree_rows)
+        return GrowerSettings(**self._given(), selection=self.selection)
 
     @property
     def regression(self) -> RegressionSettings:
         """Settings of regression trees."""
-        return RegressionSettings(
-            **self._given(), selection=self.selection, tree_rows=self.tree_rows, target_clip=self.target_clip
-        )
+        return RegressionSettings(**self._given(), selection=self.selection, target_clip=self.target_clip)
 
     @property
     def filters(self) -> bool:
@@ -200,8 +202,11 @@ class FextSettings:
 
     def _given(self) -> dict[str, Any]:
         """Tree settings but for those that each kind of tree chooses itself."""
-        chosen = {name: getattr(self, name) for name in ("bins", "depth_growth", "leaf_share", "trees")}
+        chosen = {name: getattr(self, name) for name in ("bins", "depth_growth", "leaf_share", "trees", "tree_rows")}
         given = {name: value for name, value in chosen.items() if value != "auto"}
+        if self.round_budget == "disjoint":
+            # The rows are divided by round already.
+            given = {"trees": 1, "tree_rows": "split_budget"} | given
         return given | {"depth": self._depth(), "shared_below": self.shared_below}
 
     def _depth(self) -> int | Auto:

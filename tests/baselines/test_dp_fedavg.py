@@ -5,16 +5,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flwr.app import ArrayRecord, ConfigRecord
+from flwr.clientapp import ClientApp
 from network_loop import PRIVATE, Federation, rows, run, start
 from scipy import stats
 
 pytest.importorskip("tensorflow")
 
 from dpforest.errors import BudgetExceeded, DPForestError
-from dpforest.ledger import Budget, total_epsilon
-from strategies.method import Arrays, ClientUpdate
+from dpforest.ledger import Budget, Ledger, total_epsilon
+from fl_app.grids import InProcessGrid
+from fl_app.strategy import Cohort, MethodStrategy
+from strategies.method import Arrays, ClientUpdate, TooFewClients
 
-SEEDED = {"server_noise": "seeded", "dropout": 0.0, "learning_rate": 0.02}
+SEEDED = {"server_noise": "seeded", "optimizer": "adam", "learning_rate": 0.02}
 
 
 def begin(**options: Any) -> Federation:
@@ -164,6 +168,22 @@ def test_delta_is_needed_and_batch_norm_is_not_possible() -> None:
         begin(budget=Budget(1.0))
     with pytest.raises(DPForestError, match=r"use batch_norm=\[\]"):
         begin(batch_norm=[1])
+
+
+@pytest.mark.parametrize(("name", "ends"), [("fedavg", True), ("dp_fedavg", False)])
+def test_the_end_of_a_run_says_nothing_about_a_client_that_is_protected(name: str, ends: bool) -> None:
+    # Of one client that was asked none answers, and half are needed: only a method without a guarantee may stop.
+    federation = start(name, clients=1, **({} if ends else {"server_noise": "seeded"}))
+    blank = Ledger(federation.task.budget, federation.method.unit, federation.method.trust)
+    strategy = MethodStrategy(federation.server, Cohort({0: 7}, {0: 7}, 1), {}, blank, min_share=0.5)
+    list(strategy.configure_train(1, ArrayRecord(), ConfigRecord(), InProcessGrid(ClientApp(), 1)))
+    if ends:
+        with pytest.raises(TooFewClients):
+            strategy.aggregate_train(1, [])
+    else:
+        model, _ = strategy.aggregate_train(1, [])
+        assert model is not None
+        assert [failure.reason for failure in strategy.failures] == ["no answer in time"]
 
 
 def test_a_client_that_diverges_counts_as_a_zero_update() -> None:

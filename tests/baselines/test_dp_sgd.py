@@ -11,6 +11,7 @@ from scipy import stats
 pytest.importorskip("tensorflow")
 
 from baselines.dp_sgd.optimizers import Adam, Sgd
+from baselines.dp_sgd.settings import DpSgdSettings
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger import Budget, total_epsilon
 
@@ -140,6 +141,19 @@ def test_an_infinite_budget_means_no_noise_and_no_guarantee() -> None:
     federation = run("dp_sgd", budget=Budget(math.inf), rounds=4, **OPTIONS)
     assert federation.accuracy() > 0.9
     assert not federation.ledgers[0].guarantee().holds
+
+
+def test_without_hidden_layers_nothing_random_is_in_the_start() -> None:
+    assert not any(array.any() for array in begin(hidden=[]).model.values())
+    assert begin(hidden=[4]).model["output/kernel"].any()
+
+
+@pytest.mark.parametrize(("epsilon", "rate"), [(0.5, 0.15), (1.0, 0.3), (8.0, 1.0), (math.inf, 1.0)])
+def test_the_automatic_learning_rate_follows_from_the_budget_alone(epsilon: float, rate: float) -> None:
+    settings = DpSgdSettings()
+    assert settings.rate(Budget(epsilon, 1e-5)) == pytest.approx(rate)
+    assert DpSgdSettings(optimizer="adam").rate(Budget(epsilon, 1e-5)) == pytest.approx(rate / 100)
+    assert DpSgdSettings(learning_rate=0.2).rate(Budget(epsilon, 1e-5)) == 0.2
 
 
 def test_optimizers_step_as_written_down() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from baselines.mlp.network import network_for
 from dpforest.ledger import Budget
 from strategies.method import ClientUpdate
 
-QUICK = {"learning_rate": 0.02, "dropout": 0.0, "batch": 32}
+# Without an exchange of its own for standardisation.
+PUBLIC: dict[str, Any] = {"standardize": "public"}
+QUICK: dict[str, Any] = PUBLIC | {"learning_rate": 0.02, "dropout": 0.0, "batch": 32}
 
 
 def test_learns_and_says_that_nothing_is_protected() -> None:
@@ -49,7 +52,7 @@ def test_a_run_in_between_leaves_no_trace_in_the_shared_model() -> None:
 
 
 def test_the_mean_is_weighted_by_records() -> None:
-    server = start("fedavg", clients=2).server
+    server = start("fedavg", clients=2, **PUBLIC).server
     zeros, ones = ({k: np.full(v.shape, x, np.float32) for k, v in server.initial_arrays().items()} for x in (0, 1))
     updates = [ClientUpdate(zeros, {"rows": 30}, 0), ClientUpdate(ones, {"rows": 10}, 1)]
     model = server.aggregate(1, updates)
@@ -58,7 +61,7 @@ def test_the_mean_is_weighted_by_records() -> None:
 
 
 def test_server_momentum_carries_on() -> None:
-    server = start("fedavg", clients=1, server_momentum=0.5, weights="equal").server
+    server = start("fedavg", clients=1, server_momentum=0.5, weights="equal", **PUBLIC).server
     before = server.initial_arrays()["output/bias"]
     step = {name: array + np.float32(1) for name, array in server.initial_arrays().items()}
     server.aggregate(1, [ClientUpdate(step, {}, 0)])
@@ -79,7 +82,7 @@ def test_the_proximal_term_holds_the_weights_back() -> None:
 
 
 def test_a_client_whose_training_diverges_drops_out_and_the_round_goes_on() -> None:
-    federation = start("fedavg", clients=2, rounds=1, optimizer="sgd", dropout=0.0, learning_rate=1e30)
+    federation = start("fedavg", clients=2, rounds=1, **(QUICK | {"optimizer": "sgd", "learning_rate": 1e30}))
     before = federation.model
     federation.exchange(1, {0: rows(0)})
     assert "local training diverged" in federation.failures[0]
@@ -122,7 +125,7 @@ def test_a_regression_head_learns_a_linear_target() -> None:
 
 
 def test_private_standardisation_takes_an_exchange_of_its_own_and_is_charged() -> None:
-    federation = run("fedavg", budget=Budget(8.0, 1e-5), rounds=2, standardize="private", **QUICK)
+    federation = run("fedavg", budget=Budget(8.0, 1e-5), rounds=2, **(QUICK | {"standardize": "private"}))
     assert federation.server.exchanges == 3
     assert not federation.server.is_round_end(1)
     entry = federation.ledgers[0].entries[0]
@@ -130,6 +133,17 @@ def test_private_standardisation_takes_an_exchange_of_its_own_and_is_charged() -
     assert entry == federation.server.planned()[0]
     assert {"inputs/mean", "inputs/scale"} <= set(federation.model)
     assert federation.accuracy() > 0.9
+
+
+def test_standardisation_in_clear_is_named_in_the_ledger() -> None:
+    federation = run("fedavg", rounds=2, **(QUICK | {"standardize": "clear"}))
+    assert federation.server.exchanges == 3
+    assert federation.server.unprotected()[0] == "sums of features and of their squares"
+    assert [entry.what for entry in federation.ledgers[0].entries] == federation.server.unprotected()
+    X = np.concatenate([rows(client)[0] for client in range(4)]) / 4  # the bounds are -4 and 4
+    assert federation.model["inputs/mean"] == pytest.approx(X.mean(axis=0), abs=1e-5)
+    assert federation.model["inputs/scale"] == pytest.approx(X.std(axis=0), abs=1e-5)
+    assert federation.accuracy() > 0.95
 
 
 def test_the_model_is_saved_without_pickle(tmp_path: Path) -> None:
@@ -141,6 +155,6 @@ def test_the_model_is_saved_without_pickle(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "network.json").read_text())["hidden"] == [8]
 
 
-def test_published_defaults() -> None:
+def test_defaults() -> None:
     settings = FedAvgSettings()
-    assert (settings.epochs, settings.batch, settings.optimizer, settings.learning_rate) == (2, 32, "adam", 0.001)
+    assert (settings.epochs, settings.batch, settings.optimizer, settings.learning_rate) == (5, 32, "adam", 0.001)

@@ -25,7 +25,7 @@ def test_the_published_sigma_is_the_chapters() -> None:
 
 
 def test_the_published_setting_guarantees_nothing_and_its_noise_drowns_the_model() -> None:
-    federation = run("dp_fedavg_published", budget=Budget(1.0, 1e-5), hidden=[64, 64], rounds=2)
+    federation = run("dp_fedavg_published", budget=Budget(1.0, 1e-5), hidden=[64, 64], clients_per_round=None, rounds=2)
     guarantee = federation.ledgers[0].guarantee()
     assert not guarantee.holds
     assert "noise that is too small" in str(guarantee)
@@ -37,6 +37,7 @@ def test_the_published_setting_guarantees_nothing_and_its_noise_drowns_the_model
 def test_the_published_clip_bounds_each_steps_gradient() -> None:
     # One sgd step a pass, no noise to speak of: the weights move by learning_rate * clip at most.
     options = {"optimizer": "sgd", "epochs": 1, "batch": 1000, "learning_rate": 1.0, "dropout": 0.0, "clip": 0.05}
+    options |= {"clients_per_round": 1, "standardize": "public"}
     federation = start("dp_fedavg_published", budget=Budget(1e9, 1e-5), clients=1, rounds=1, **options)
     before = federation.server.architecture.flatten(federation.model)  # type: ignore[attr-defined]
     federation.exchange(1, {0: rows(0)})

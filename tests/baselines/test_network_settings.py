@@ -70,6 +70,8 @@ def test_without_tensorflow_one_line_names_the_command(name: str, monkeypatch: p
         (FedAvgSettings, {"clients_per_round": 1.5}, "share above 0 and below 1"),
         (FedAvgSettings, {"clients_per_round": 0}, "clients_per_round 0"),
         (DpFedAvgSettings, {"standardize": "private"}, "standardize=public"),
+        (DpFedAvgSettings, {"standardize": "clear"}, "standardize=public"),
+        (DpSgdSettings, {"standardize": "clear"}, "protects no record"),
         (DpFedAvgSettings, {"target_quantile": 1.0}, "target_quantile"),
         (DpFedAvgSettings, {"sampling": "shuffled"}, "poisson, fixed"),
     ],

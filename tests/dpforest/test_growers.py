@@ -11,7 +11,8 @@ from made_up_forests import leaf_by_hand
 
 from dpforest.errors import BudgetExceeded, DPForestError, SchemaError
 from dpforest.forest import Forest, validate
-from dpforest.growers import GrowerSettings, finish_classifier, grow_classifier, planned_entries, resolve
+from dpforest.forest.codec import fill_inner_nodes
+from dpforest.growers import GrowerSettings, balance_votes, finish_classifier, grow_classifier, planned_entries, resolve
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.growers.candidates import Bounds
 from dpforest.ledger import Budget, Entry, Ledger
@@ -370,6 +371,25 @@ def one_leaf(counts) -> Forest:
     )
 
 
+def two_leaves(counts) -> Forest:
+    """A root that asks the first feature, and two leaves."""
+    value = np.concatenate([np.zeros((1, 3)), np.asarray(counts, dtype=np.float64)])
+    forest = Forest(
+        schema=SCHEMA,
+        output="counts",
+        offsets=np.array([0, 3]),
+        feature=np.array([0, -1, -1], dtype=np.int32),
+        threshold=np.zeros(3),
+        left=np.array([1, -1, -1], dtype=np.int32),
+        value=value,
+        weight=np.maximum(value, 0).sum(axis=1),
+        base=np.zeros(3),
+        owners=("",),
+    )
+    fill_inner_nodes(forest)
+    return forest
+
+
 @pytest.mark.parametrize(
     ("smoothing", "voting", "counts", "expected"),
     [
@@ -387,6 +407,28 @@ def test_leaf_probabilities_by_hand(smoothing, voting, counts, expected):
     finished = validate(finish_classifier(one_leaf(counts), settings, math.sqrt(2)))
     assert finished.predict_proba(np.zeros((1, 3)))[0] == pytest.approx(expected)
     assert finished.weight[0] == sum(max(n, 0) for n in counts)
+
+
+def test_votes_for_what_a_tree_answers_anyway_are_held_back():
+    """By hand: two leaves of 30 and 10 records answer (0.8, 0.2, 0) and (0, 0.6, 0.4), on average W = (0.6, 0.3, 0.1).
+
+    Half of W - 1/3 is (0.133, -0.017, -0.117): the answers become (0.667, 0.217, 0.117) and, clipped at 0,
+    (0, 0.617, 0.517) / 1.133.
+    """
+    counts = validate(two_leaves([[24, 6, 0], [0, 6, 4]]))
+    settings = resolve(GrowerSettings(smoothing="none"), 1.0, 100)
+    finished = finish_classifier(counts, settings, 1.0)
+    balanced = validate(balance_votes(finished, counts, 0.5))
+    assert balanced.value[1] == pytest.approx([2 / 3, 13 / 60, 7 / 60])
+    assert balanced.value[2] == pytest.approx([0, 37 / 68, 31 / 68])
+    assert balance_votes(finished, counts, 0.0).value == pytest.approx(finished.value)
+
+
+@pytest.mark.parametrize("counts", [[[10, 0, 0], [0, 5, 5], [0, 5, 5]], [[-3, 0, 0], [0, -2, 0], [0, 0, 0]]])
+def test_equally_frequent_classes_and_trees_without_records_are_left_alone(counts):
+    counts = two_leaves([np.sum(counts[:1], axis=0), np.sum(counts[1:], axis=0)])
+    finished = finish_classifier(counts, resolve(GrowerSettings(smoothing="none"), 1.0, 100), 1.0)
+    assert balance_votes(finished, counts, 1.0).value == pytest.approx(finished.value)
 
 
 def test_golden_run():

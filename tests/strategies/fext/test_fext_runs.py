@@ -123,3 +123,13 @@ def test_the_experiments_of_the_paper_compose(experiment: str) -> None:
 def test_a_users_public_share_wins_over_the_strategys() -> None:
     composed = to_experiment(compose_config(["strategy=fext", "evaluation.public_share=0.1"]))
     assert composed.evaluation.public_share == 0.1
+
+
+def test_appliances_come_with_twenty_clients_unless_said_otherwise() -> None:
+    def partition(*overrides: str) -> tuple[str, int | None]:
+        composed = to_experiment(compose_config(["strategy=fext", "dataset=appliances", *overrides])).partition
+        return composed.kind, composed.clients
+
+    assert partition() == ("iid", 20)
+    assert partition("partition=time_blocks") == ("time_blocks", 20)
+    assert partition("partition.clients=7") == ("iid", 7)
