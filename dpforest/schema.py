@@ -270,7 +270,7 @@ class Schema:
                 raise SchemaError(f"feature {item!r}: expected a mapping with a name")
             if "categories" in item:
                 _refuse_unknown(item, {"name", "categories"}, f"feature {item['name']!r}")
-                values = tuple(str(value) for value in _sequence(item["categories"], "categories"))
+                values = tuple(_name(value, "categories") for value in _sequence(item["categories"], "categories"))
                 if len(values) < 2 or len(set(values)) != len(values):
                     raise SchemaError(f"feature {item['name']!r}: categories must be two or more different values")
                 categories[str(item["name"])] = values
@@ -302,7 +302,7 @@ class Schema:
         return cls(
             features=tuple(features),
             target=str(plain.get("target", "target")),
-            classes=tuple(str(name) for name in _sequence(plain.get("classes", []), "classes")),
+            classes=tuple(_name(name, "classes") for name in _sequence(plain.get("classes", []), "classes")),
             target_range=target_range,
             target_unit=str(plain.get("target_unit", "")),
             rows=None if rows is None else _whole(rows, "rows"),
@@ -322,6 +322,8 @@ class Schema:
             plain = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise SchemaError(f"no schema file at {path}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise SchemaError(f"{path} cannot be read as a text file: {error}") from error
         except yaml.YAMLError as error:
             raise SchemaError(f"{path} is not valid YAML: {error}") from error
         if not isinstance(plain, Mapping):
@@ -332,6 +334,12 @@ class Schema:
 def _refuse_unknown(plain: Mapping[str, Any], allowed: set[str], where: str) -> None:
     if unknown := sorted(str(key) for key in plain if key not in allowed):
         raise SchemaError(f"{where}: unknown key {unknown[0]!r}; allowed: {', '.join(sorted(allowed))}")
+
+
+def _name(value: Any, where: str) -> str:
+    if isinstance(value, bool):
+        raise SchemaError(f"{where}: {value} is a truth value in YAML (yes, no, on, off are too): put it in quotes")
+    return str(value)
 
 
 def _sequence(value: Any, where: str) -> Sequence[Any]:

@@ -16,7 +16,7 @@ from flwr.clientapp import ClientApp
 from dpforest.errors import DPForestError
 from dpforest.ledger import Ledger
 from dpforest.noise import Noise, Secure, Seeded
-from fl_app.data import ClientData, Partition, client_data
+from fl_app.data import ClientData, client_data, node_data
 from fl_app.experiment import Experiment
 from fl_app.metrics import classification_sums, regression_sums
 from fl_app.owner import Refused, check_owner_allows, is_simulated, spend_lifetime_budget
@@ -82,7 +82,8 @@ def _train(message: Message, context: Context, experiment: Experiment, client: i
     # First the task: it binds this run to this experiment, so that no run can try many questions until one works.
     task = _client_task(message, context, experiment, client, clients)
     rows = _data(experiment, context, client, clients).train
-    if not len(rows):
+    if not len(rows) and (is_simulated(context) or not experiment.method.protects_itself(experiment.settings)):
+        # A method that protects itself grows on no rows too: on a real node this answer would tell none from one.
         raise BadMessage("this client has no training rows")
     update = experiment.method.client().train(task, rows.X, rows.y, read_arrays(message.content))
     _keep_ledger(context, task.ledger)
@@ -155,7 +156,7 @@ def _is_seeded(experiment: Experiment, context: Context) -> bool:
 def _ledger(context: Context, experiment: Experiment, config: ConfigRecord, simulated: bool) -> Ledger:
     """The client's ledger of this run, empty at its first message."""
     run = str(config.get("run", ""))
-    terms = hashlib.sha256(str(config.get("experiment", "")).encode()).hexdigest()
+    terms = hashlib.sha256(f"{config.get('clients')!r} {config.get('experiment')!r}".encode()).hexdigest()
     kept = context.state.config_records.get(_STATE)
     if kept is not None and kept["run"] == run:
         if kept["terms"] != terms:
@@ -179,10 +180,9 @@ def _keep_ledger(context: Context, ledger: Ledger) -> None:
 
 
 def _data(experiment: Experiment, context: Context, client: int, clients: int) -> ClientData:
-    path = context.node_config.get("data-path")
-    if path is None:
+    if is_simulated(context) and context.node_config.get("data-path") is None:
         return client_data(experiment.source, experiment.partition, experiment.evaluation, client, clients)
-    return client_data(experiment.source.at(str(path)), Partition(), experiment.evaluation, 0, 1)
+    return node_data(experiment.source, context.node_config.get("data-path"), client, clients)
 
 
 @lru_cache(maxsize=16)

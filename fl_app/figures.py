@@ -105,7 +105,7 @@ def _against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Se
     units = sorted(frame["unit"].unique())
     figure = Figure(figsize=(max(5.2, 4.6 * len(units)), 4.6), layout="constrained")
     for number, unit in enumerate(units, 1):
-        axes = figure.add_subplot(1, len(units), number)
+        axes = figure.add_subplot(1, len(units), number, sharey=figure.axes[0] if figure.axes else None)
         part = frame[frame["unit"] == unit]
         for style, (setting, runs) in enumerate(part.groupby("setting")):
             _curve(axes, runs, metric, str(setting), style)

@@ -77,7 +77,8 @@ def convergence(pairs: Sequence[Pair], telling: Sequence[str]) -> dict[tuple[str
         if metric not in table or table[metric].notna().sum() < 2:
             continue
         sent = (table["bytes_down"] + table["bytes_up"]).cumsum()
-        judged = pd.DataFrame({"round": table["round"], "bytes": sent, "score": table[metric]}).dropna()
+        judged = pd.DataFrame({"bytes": sent, "score": table[metric]}).dropna()
+        judged["round"] = np.arange(1, len(judged) + 1)  # an exchange before the first round makes no model
         epsilon = float(row["epsilon"])
         label = f"{setting_label(row, [t for t in telling if t.startswith('strategy.')])}, epsilon {epsilon:g}"
         found.setdefault((short_unit(row["unit"]), str(row["strategy"]), epsilon, label), []).append(judged)
@@ -119,7 +120,8 @@ def _convergence(
     metric = "accuracy" if "accuracy" in pairs[0][1] else "R^2"
     for line, unit in enumerate(units):
         for column, (over, label) in enumerate((("round", "round"), ("bytes", "MB sent, down and up, all clients"))):
-            axes = figure.add_subplot(len(units), 2, 2 * line + column + 1)
+            first = figure.axes[0] if figure.axes else None
+            axes = figure.add_subplot(len(units), 2, 2 * line + column + 1, sharey=first)
             mine = {key: tables for key, tables in curves.items() if key[0] == unit}
             for number, ((_, strategy, _, name), tables) in enumerate(mine.items()):
                 _mean_curve(axes, tables, over, colour_of(strategy), _DASHES[number % 4], name)
@@ -152,6 +154,6 @@ def _label_map(shares: pd.DataFrame, title: str) -> Figure:
     axes.set_yticks(np.arange(clients), [str(client) for client in shares.index])
     axes.set_ylabel("client")
     axes.grid(False)
-    figure.colorbar(image, ax=axes, label="share of the client's training rows, %")
+    figure.colorbar(image, ax=axes, label="share of its rows, %")
     figure.suptitle(f"{title}\nprivate facts, for the researcher only", x=0.02, ha="left", fontsize=9)
     return figure

@@ -15,8 +15,8 @@ from flwr.app import Context
 from dpforest.errors import DPForestError
 from fl_app.experiment import Experiment
 
-# What a node accepts when its owner has set no limit: any finite epsilon, and a delta that is still small.
-_LARGEST_FINITE = sys.float_info.max
+# What a node accepts when its owner has set no limit.
+_USUAL_EPSILON = 1.0
 _USUAL_DELTA = 1e-5
 
 
@@ -56,17 +56,17 @@ def check_owner_allows(experiment: Experiment, context: Context, judging: bool) 
     simulated = is_simulated(context)
     privacy, method = experiment.privacy, experiment.method
     if "max-epsilon" in own or not simulated:
-        _check_limit("epsilon", privacy.epsilon, float(own.get("max-epsilon", _LARGEST_FINITE)))
+        _check_limit("epsilon", privacy.epsilon, float(own.get("max-epsilon", _USUAL_EPSILON)), "max-epsilon")
     if simulated:
         return
-    _check_limit("delta", privacy.delta, float(own.get("max-delta", _USUAL_DELTA)))
+    _check_limit("delta", privacy.delta, float(own.get("max-delta", _USUAL_DELTA)), "max-delta")
     named = str(own.get("strategies", "")).replace(",", " ").split()
     if method.name not in named and (named or not method.protects_itself(experiment.settings)):
         raise Refused(
             f"this node does not take part in strategy {method.name} ({experiment.trust}); its owner can allow it in "
             f'the node configuration: strategies="{method.name}"'
         )
-    if experiment.dataset.get("path") is not None and own.get("data-path") is None:
+    if experiment.dataset.get("path") is not None or isinstance(experiment.dataset.get("schema"), str):
         raise Refused("this node opens no file that a server names; its owner sets data-path in the node configuration")
     if judging and own.get("share-metrics") is not True:
         raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
@@ -75,28 +75,24 @@ def check_owner_allows(experiment: Experiment, context: Context, judging: bool) 
 def spend_lifetime_budget(experiment: Experiment, context: Context) -> None:
     """Add a run to the node's ``budget-file``, if its owner keeps one.
 
-    Then ``max-epsilon`` holds for all runs together.
-
-    Epsilons of different runs about the same rows add up; so do their deltas.
+    Then ``max-epsilon`` and ``max-delta`` hold for all runs together: what different runs release about the same rows
+    adds up.
 
     Raises
     ------
     Refused
         The run would bring the total above ``max-epsilon``, or the file cannot be read or written.
     """
-    name = context.node_config.get("budget-file")
-    if name is None:
+    file = context.node_config.get("budget-file")
+    if file is None:
         return
-    path = Path(str(name))
+    path = Path(str(file))
     try:
         runs: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        spent = math.fsum(float(run["epsilon"]) for run in runs)
-        limit = float(context.node_config.get("max-epsilon", _LARGEST_FINITE))
-        if not spent + experiment.privacy.epsilon <= limit:
-            raise Refused(
-                f"epsilon {experiment.privacy.epsilon:g} on top of the {spent:g} of earlier runs is above this node's "
-                f"max-epsilon {limit:g}"
-            )
+        for name, usual in (("epsilon", _USUAL_EPSILON), ("delta", _USUAL_DELTA)):
+            total = math.fsum([getattr(experiment.privacy, name), *(float(run[name]) for run in runs)])
+            limit = float(context.node_config.get(f"max-{name}", usual))
+            _check_limit(f"{name} of this and all earlier runs,", total, limit, f"max-{name}")
         runs.append(
             {
                 "when": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -117,7 +113,7 @@ def spend_lifetime_budget(experiment: Experiment, context: Context) -> None:
         raise Refused(f"this node cannot keep its budget-file: {type(error).__name__}") from error
 
 
-def _check_limit(name: str, asked: float, limit: float) -> None:
-    # Written so that a limit that is no number allows nothing.
-    if not asked <= limit:
-        raise Refused(f"{name} {asked:g} is above this node's max-{name} {limit:g}")
+def _check_limit(what: str, asked: float, limit: float, option: str) -> None:
+    # Written so that a limit that is no number allows nothing; sums of shares round.
+    if not asked <= limit * (1 + 1e-9):
+        raise Refused(f"{what} {asked:g} is above this node's {option} {limit:g}")

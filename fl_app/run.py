@@ -82,7 +82,7 @@ def run_experiment(
     for row in rows[:-1]:
         row.pop("judged", None)
     seconds = time.perf_counter() - start
-    privacy = _privacy(experiment, blank, strategy.sound_ledgers(), strategy.noise)
+    privacy = _privacy(experiment, _all_ledgers(strategy, blank), strategy.noise)
     return Run(
         experiment=experiment,
         side=side,
@@ -240,13 +240,26 @@ def _client_rows(strategy: MethodStrategy, judged: list[Judged], meter: Meter) -
     return rows
 
 
-def _privacy(experiment: Experiment, blank: Ledger, ledgers: dict[int, Ledger], noise: set[str]) -> dict[str, Any]:
+def _all_ledgers(strategy: MethodStrategy, blank: Ledger) -> dict[int, Ledger]:
+    """Every asked client's ledger; one that did not come is taken to have spent all that was planned."""
+    ledgers = strategy.sound_ledgers()
+    for client in strategy.ever_asked - set(ledgers):
+        ledgers[client] = Ledger(blank.budget, blank.unit, blank.trust)
+        for entry in strategy.side.planned():
+            ledgers[client].charge(entry)
+        for what in strategy.side.unprotected():
+            ledgers[client].unprotected(what, "planned; this client's own ledger did not come")
+    return ledgers
+
+
+def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]) -> dict[str, Any]:
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
-    worst = max(ledgers.values(), key=lambda ledger: ledger.guarantee().epsilon, default=blank)
+    worst = max(ledgers.values(), key=lambda ledger: ledger.guarantee().epsilon)
     guarantee = worst.guarantee()
     if experiment.source.records_per_sample > 1 and guarantee.holds:
         samples = experiment.source.records_per_sample
         note = f"windows overlap: a raw sample is in up to {samples} records, so it is protected by {samples} x epsilon"
+        note += " and a larger delta" if guarantee.delta else ""
     else:
         note = ""
     return {

@@ -21,6 +21,7 @@ from fl_app.run import Run
 
 FAILED = "FAILED.txt"
 _PARTIAL = ".partial-"
+_CLIENTS_OWN = ("fl_app.client_app", "fl_app.data")
 log = logging.getLogger(__name__)
 
 
@@ -63,6 +64,8 @@ class RunFolder:
                 f"cannot write {self.path}: {error.strerror}; choose another folder with output=..."
             ) from error
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        # What a client says to itself stays with it, also where clients run in this process.
+        handler.addFilter(lambda record: not record.name.startswith(_CLIENTS_OWN))
         root = logging.getLogger()
         root.addHandler(handler)
         try:

@@ -27,7 +27,7 @@ from strategies.messages import (
     read_update,
     to_arrays_record,
 )
-from strategies.method import Arrays, ClientUpdate, ServerSide, TooFewClients
+from strategies.method import ClientUpdate, ServerSide, TooFewClients
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +101,7 @@ class MethodStrategy(Strategy):
         self.failures: list[Failure] = []
         self.ledgers: dict[int, Ledger] = {}
         self.noise: set[str] = set()
+        self.ever_asked: set[int] = set()
         self.rounds: dict[int, RoundLog] = {}
         self._base_config = {**base_config, "clients": cohort.total, "by-owner": by_owner}
         self._blank = blank
@@ -122,6 +123,7 @@ class MethodStrategy(Strategy):
         """One message to each client that takes part in the round."""
         self._asked = self.side.participants(server_round, sorted(self.cohort.train))
         self.rounds[server_round] = RoundLog(asked=len(self._asked))
+        self.ever_asked.update(self._asked)
         model = arrays if len(arrays) else None
         messages = []
         for client in self._asked:
@@ -266,11 +268,6 @@ class MethodStrategy(Strategy):
     def _fail(self, server_round: int, client: int, reason: str) -> None:
         log.warning("round %d: client %d is left out: %s", server_round, client, reason)
         self.failures.append(Failure(server_round, client, reason))
-
-
-def model_of(record: ArrayRecord) -> Arrays:
-    """Named arrays of a record."""
-    return {name: array.numpy() for name, array in record.items()}
 
 
 def _terms(ledger: Ledger) -> tuple[Budget, str, str]:

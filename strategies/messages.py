@@ -102,7 +102,7 @@ def read_update(message: Message, client: int) -> tuple[ClientUpdate, Ledger]:
 
 
 def error_content(client: int, error: Exception) -> RecordDict:
-    """A client's reply when it cannot or will not do what was asked. Says why without showing data."""
+    """A client's reply when it cannot or will not do what was asked; a real node passes only what shows no data."""
     return RecordDict({CONFIG: ConfigRecord({"client": client, "error": f"{type(error).__name__}: {error}"})})
 
 

@@ -1,8 +1,8 @@
 """The contract of a method: what its two sides are given and what they give back.
 
-A method is one folder with ``server.py`` (a Flower strategy) and ``client.py`` (what a client does with its own
-rows), joined by a `Method` in its ``__init__.py``. The app finds it by name (`strategies.registry`) and never
-looks inside.
+A method is one folder with ``server.py`` (what the app runs as a Flower strategy) and ``client.py`` (what a client
+does with its own rows), joined by a `Method` in its ``__init__.py``. The app finds it by name
+(`strategies.registry`) and never looks inside.
 """
 
 from __future__ import annotations

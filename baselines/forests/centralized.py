@@ -70,6 +70,10 @@ class CentralizedServer(ServerSide):
         super().__init__(task)
         self._forest: Forest | None = None
 
+    @property
+    def exchanges(self) -> int:
+        return 1
+
     def planned(self) -> list[Entry]:
         return []
 

@@ -9,7 +9,7 @@ from flwr.app import ArrayRecord
 
 from dpforest.errors import DPForestError
 from dpforest.forest import pack, unpack
-from dpforest.growers import finish_classifier
+from dpforest.growers import balance_votes, finish_classifier
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Entry
 from strategies.messages import read_arrays, to_arrays_record
@@ -26,7 +26,8 @@ class StandaloneClient(ClientSide):
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         grown = grow_trees(task, X, y)
         counts = leaf_epsilon(grown.settings, grown.epsilon, task.schema.n_features)
-        forest = finish_classifier(grown.forest, grown.settings, counts)
+        finished = finish_classifier(grown.forest, grown.settings, counts)
+        forest = balance_votes(finished, grown.forest, task.settings.balance)
         task.state[_MODEL] = to_arrays_record(pack(forest))
         return Update({})
 
@@ -38,6 +39,10 @@ class StandaloneClient(ClientSide):
 
 class StandaloneServer(ServerSide):
     """Only counts who has finished."""
+
+    @property
+    def exchanges(self) -> int:
+        return 1
 
     def planned(self) -> list[Entry]:
         return OneShotServer(self.task).planned()

@@ -133,7 +133,10 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
             raise DPForestError(f"rows {self.rows!r} must be a whole number from 1, or None for a noised count")
         if self.schema is not None and not isinstance(self.schema, Schema):
             raise DPForestError(f"schema must be a dpforest.schema.Schema or None, got {type(self.schema).__name__}")
-        return Ledger(Budget(plain_number(self.epsilon), plain_number(self.delta)))
+        trust = "nobody but the data owner is trusted"
+        if self.random_state is not None:
+            trust += "; its noise came from a seed, so the model is for simulation only and must not be published"
+        return Ledger(Budget(plain_number(self.epsilon), plain_number(self.delta)), trust=trust)
 
     def _new_noise(self) -> Noise:
         seed = self.random_state

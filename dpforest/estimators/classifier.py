@@ -70,9 +70,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             raise InvalidForest(f"classes {list(names)} do not fit those of the forest")
         self.classes_ = classes
 
-    def _public_table(
-        self, X: Any, y: Any, ledger: Ledger
-    ) -> tuple[Schema, np.ndarray, np.ndarray, np.ndarray]:
+    def _public_table(self, X: Any, y: Any, ledger: Ledger) -> tuple[Schema, np.ndarray, np.ndarray, np.ndarray]:
         """Schema, rows inside its bounds, class indices, and the class list of what ``fit`` was given."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         y = column_or_1d(y, warn=True)

@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 SCORE_UNIT = 256
+_LARGEST_SQUARE_SUM = (1 << 47) - (1 << 32)
 _SCORE_SHIFT = 16  # SCORE_UNIT ** 2 == 1 << _SCORE_SHIFT
 
 _BLOCK = 128
@@ -127,8 +128,12 @@ def count_classes(codes, y, start, stop, histogram):
 
 @njit(cache=True, nogil=True, inline="always")
 def _scaled_norm(square_sum):
-    """``floor(SCORE_UNIT * sqrt(square_sum))`` in exact integer arithmetic."""
-    target = square_sum << _SCORE_SHIFT
+    """``floor(SCORE_UNIT * sqrt(square_sum))`` in exact integer arithmetic.
+
+    Norms above about 11.8 million rows count as that many, so that nothing overflows; a cap keeps a score monotone
+    and its sensitivity.
+    """
+    target = min(square_sum, _LARGEST_SQUARE_SUM) << _SCORE_SHIFT
     root = np.int64(np.sqrt(np.float64(target)))
     if root * root > target:
         root -= 1

@@ -12,7 +12,7 @@ al. 2021): fix the noise of all others; i wins iff its noise exceeds a threshold
 exceeds some r' <= r + R. ``P[noise > r + R] >= exp(-epsilon) P[noise > r]``. Its expected score is never below
 the exponential mechanism's.
 
-Scores are integers (see `dpforest.growers.scores`), so both are exact in a `Secure` source.
+Scores are integers (see `dpforest.growers.kernels`), so both are exact in a `Secure` source.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from fl_app.data.split import (
     client_data,
     client_roles,
     held_out_subjects,
+    node_data,
     public_rows,
     split_rows,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "client_rows",
     "client_schema",
     "held_out_subjects",
+    "node_data",
     "public_rows",
     "split_rows",
 ]

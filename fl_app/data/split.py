@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from fl_app.data.partition import Partition, check_client, client_rows, drawn_sh
 from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer
 
 VALIDATION_SHARE = 0.2
+NODE_TEST_SHARE = 0.2
 # Test and validation rows are drawn at stages 0 and 1.
 _PUBLIC_STAGE = 2
 
@@ -299,6 +301,37 @@ def client_data(
         return ClientData(none, rows.take(~mask) if role == "test" else none, rows.take(mask))
 
     return _recent.get(repr((source.fingerprint(whose), partition, evaluation, client, clients)), build)
+
+
+def node_data(source: DataSource, path: Any, client: int, clients: int) -> ClientData:
+    """The training and test rows of a real node.
+
+    Nothing here follows a server's wishes: values out of bounds are clipped, and each record falls to a side by a
+    hash of its own content, a fifth to the test rows. So one record more or less leaves all others where they are,
+    and the guarantee about training rows holds for the node's whole table.
+
+    Parameters
+    ----------
+    source : DataSource
+        What the server describes.
+    path : str or None
+        The node's own file or folder; None takes the client's part of a data set that the node finds by itself.
+    client, clients : int
+        Which part.
+    """
+    if path is not None:
+        own: DataSource = source.at(str(path))
+        rows = Rows.concat([own.load(subject) for subject in own.subjects()])
+    else:
+        own = type(source)(replace(source.settings, out_of_bounds="clip"))
+        rows = client_rows(own, Partition(), client, clients)
+    is_test = np.array([_falls_to_test(x, y) for x, y in zip(rows.X, rows.y, strict=True)], dtype=bool)
+    return ClientData(rows.take(~is_test), rows.take(is_test), rows.take([]))
+
+
+def _falls_to_test(x: np.ndarray, y: Any) -> bool:
+    digest = hashlib.blake2b(x.tobytes() + np.float64(y).tobytes(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < NODE_TEST_SHARE * 2**64
 
 
 def public_rows(source: DataSource, partition: Partition, evaluation: Evaluation, clients: int) -> Rows:

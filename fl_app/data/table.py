@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +25,8 @@ from fl_app.data.source import DataError, DataSource, Rows, check_choice
 
 if TYPE_CHECKING:
     import pandas as pd
+
+log = logging.getLogger(__name__)
 
 SUFFIXES = (".csv", ".parquet")
 SEPARATORS = ",;\t|"
@@ -114,6 +117,8 @@ class TableSource(DataSource):
     def read(self, subject: str) -> tuple[Rows, int]:
         """A client's rows, with one 0/1 column for each category."""
         frame = self._frame(self.files(subject)[0])
+        if self._of_one_client:
+            frame = self._fitting(frame)
         if not self._path.is_dir():
             frame = frame if self._of_one_client else frame[frame[self.settings.client_column] == subject]
         columns = {name: _numbers(frame[name]) for name in self._numeric}
@@ -200,6 +205,25 @@ class TableSource(DataSource):
         if self._path.is_file() and frame.empty:
             raise DataError(f"{path.name} has no rows, only a header")
         return frame
+
+    def _fitting(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The rows that the schema can hold. On a node the others are dropped one by one: an error would answer the
+        server's question whether there is such a row.
+        """
+        import pandas as pd
+
+        fits = np.ones(len(frame), dtype=bool)
+        numeric = self._numeric + ([] if self._schema.is_classification else [self._schema.target])
+        for name in numeric:
+            fits &= np.isfinite(pd.to_numeric(frame[name], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan))
+        allowed = dict(self._schema.categories)
+        if self._schema.is_classification:
+            allowed[self._schema.target] = self._schema.classes
+        for name, values in allowed.items():
+            fits &= np.isin(frame[name].to_numpy().astype(str), values)
+        if not fits.all():
+            log.warning("%d rows do not fit the schema and are left out (this number stays local)", int((~fits).sum()))
+        return frame[fits]
 
     def _one_hot(self, column: pd.Series, values: tuple[str, ...]) -> dict[str, np.ndarray]:
         cells = column.to_numpy().astype(str)

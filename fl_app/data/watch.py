@@ -32,7 +32,7 @@ GYROSCOPE_RANGE = math.radians(2000)  # rad/s
 
 @dataclass(frozen=True)
 class WatchSettings(WindowSettings):
-    """Settings of the data set; see `WindowSettings`. Windows of 2 s by default."""
+    """Settings of the data set; see `WindowSettings`. Windows of 1 s by default."""
 
     features: str | tuple[str, ...] = "standard"
     length: int = 50

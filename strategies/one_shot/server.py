@@ -31,6 +31,10 @@ class OneShotServer(ServerSide):
         self._forest: Forest | None = None
         self._received: dict[int, Forest] = {}
 
+    @property
+    def exchanges(self) -> int:
+        return 1
+
     def planned(self) -> list[Entry]:
         entries = planned_entries(self._resolved({}), self._epsilon, self.task.schema)
         if self._settings.rows == "noised":

@@ -45,5 +45,5 @@ class OneShotSettings(GrowerSettings):
             raise DPForestError(f"balance {self.balance!r} must lie between 0 and 1")
 
     def public_rows(self, schema: Schema) -> int:
-        """The public number for the rule (not for ``rows="noised"``)."""
+        """The public number for the rule; with ``rows="noised"`` only for planning."""
         return self.rows if isinstance(self.rows, int) else schema.rows or _FALLBACK_ROWS

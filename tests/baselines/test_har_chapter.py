@@ -48,3 +48,9 @@ def test_delta_is_there_for_gaussian_noise_only_and_can_be_overridden(strategy: 
     assert to_experiment(compose_config([f"strategy={strategy}"])).privacy.delta == delta
     chosen = to_experiment(compose_config([f"strategy={strategy}", "privacy.delta=1e-4"]))
     assert chosen.privacy.delta == 1e-4
+
+
+@pytest.mark.parametrize("noise", ["seeded", "secure"])
+def test_the_servers_noise_follows_the_configured_one(noise: str) -> None:
+    experiment = to_experiment(compose_config(["strategy=dp_fedavg", f"privacy.noise={noise}"]))
+    assert Experiment.from_json(experiment.to_json()).settings.server_noise == noise

@@ -31,7 +31,7 @@ _REPEATS = 60
 def main() -> None:
     """Print medians of milliseconds and the ratios to the plain step."""
     schema = Schema(tuple(Feature(f"f{i}", -1, 1) for i in range(561)), classes=tuple("abcdefghijkl"), rows=10_000)
-    architecture = DpSgdSettings(batch=_BATCH).architecture(schema)
+    architecture = DpSgdSettings(hidden=(128, 64), batch=_BATCH).architecture(schema)
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (_BATCH, 561)).astype(np.float32)
     y = rng.integers(12, size=_BATCH).astype(np.int32)

@@ -25,7 +25,7 @@ def a_run(folder: Path, strategy: str, unit: str, epsilon: float = 1.0, **more: 
     seed, accuracy = more.pop("seed", 0), more.pop("accuracy", 0.8)
     path = folder / f"{strategy}-{epsilon}-{seed}-{dataset['classes']}"
     path.mkdir(parents=True)
-    rounds = {"round": [0, 1, 2, 3], "bytes_down": 100, "bytes_up": 50, "accuracy": [None, 0.4, 0.6, accuracy]}
+    rounds = {"round": [1, 2, 3, 4], "bytes_down": 100, "bytes_up": 50, "accuracy": [None, 0.4, 0.6, accuracy]}
     pd.DataFrame(rounds).to_csv(path / "rounds.csv", index=False)
     return {
         "folder": path,

@@ -262,7 +262,7 @@ def test_a_ledger_that_does_not_add_up_is_named_at_the_end(dataset: dict[str, An
     done = run(make(dataset), app=Interfering({BAD: entry(epsilon=0.0, mu=1.0)}))
     assert [f.client for f in done.failures] == [BAD]
     assert "does not add up" in done.failures[0].reason
-    assert str(BAD) not in done.privacy["clients"]
+    assert done.privacy["clients"][str(BAD)] == done.privacy["clients"]["0"], "it is taken to have spent the plan"
     assert done.privacy["epsilon"] == pytest.approx(2.0)
 
 
