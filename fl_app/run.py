@@ -243,7 +243,8 @@ def _client_rows(strategy: MethodStrategy, judged: list[Judged], meter: Meter) -
 def _all_ledgers(strategy: MethodStrategy, blank: Ledger) -> dict[int, Ledger]:
     """Every asked client's ledger; one that did not come is taken to have spent all that was planned."""
     ledgers = strategy.sound_ledgers()
-    for client in strategy.ever_asked - set(ledgers):
+    # Where sampling left everybody out, that everybody could have been drawn is what was paid for.
+    for client in (strategy.ever_asked or set(strategy.cohort.train)) - set(ledgers):
         ledgers[client] = Ledger(blank.budget, blank.unit, blank.trust)
         for entry in strategy.side.planned():
             ledgers[client].charge(entry)

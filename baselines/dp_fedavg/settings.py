@@ -17,8 +17,8 @@ class DpFedAvgSettings(ProximalSettings):
     """Client-level DP-FedAvg.
 
     The defaults were chosen on validation subjects of HAPT at epsilon 8. The noise on the mean has a length that grows
-    with the number of weights and falls with that of clients: with some dozens of clients a network without hidden
-    layers is hardly, and one with hidden layers not at all, above chance.
+    with the number of weights and falls with that of clients. On one seed with 17 clients the HAR chapter's network
+    scored 0.32 and one without hidden layers 0.42; the other settings were hardly tuned.
 
     Parameters
     ----------

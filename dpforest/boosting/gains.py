@@ -15,8 +15,8 @@ class FeatureGains:
 
     A split that tells records with different gradients apart has children whose gradient sums differ by more than
     noise: with sums ``G`` and records ``N`` of the children, the contrast ``D = G_l N_r / N - G_r N_l / N`` gives the
-    gain ``|D|^2 N / (N_l N_r)``, from which the noise's part is taken off. Nodes count by their records, since small
-    ones say little beside the noise.
+    gain ``|D|^2 N / (N_l N_r)``, from which the noise's part is taken off. Nodes count by the square of ``N_l N_r / N``,
+    since those with few records, or few on one side, say little beside the noise.
     """
 
     def __init__(self, n_features: int) -> None:
@@ -51,12 +51,13 @@ class FeatureGains:
             left, right = sizes[:, 0::2], sizes[:, 1::2]
             size = left + right
             to_left, to_right = left / size, right / size
+            contrasted = left * right / size
             contrast = gradients[:, 0::2] * to_right[..., None] - gradients[:, 1::2] * to_left[..., None]
             noise = n_outputs * below * gradient_deviation**2 * (to_left**2 + to_right**2)
-            gain = ((contrast**2).sum(axis=2) - noise) * size / (left * right)
+            gain = ((contrast**2).sum(axis=2) - noise) / contrasted
             asked = structure.feature[:, 2**level - 1 : 2 ** (level + 1) - 1]
-            np.add.at(self._gain, asked, size * gain)
-            np.add.at(self._weight, asked, size**2)
+            np.add.at(self._gain, asked, contrasted**2 * gain / size)
+            np.add.at(self._weight, asked, contrasted**2)
             gradients = gradients[:, 0::2] + gradients[:, 1::2]
             counts = counts[:, 0::2] + counts[:, 1::2]
 

@@ -67,7 +67,7 @@ class BoostSettings:
     bins: int = 64
     cuts: int = 15
     step: float | Auto = "auto"
-    shrinkage: float = 9.0
+    shrinkage: float = 4.0
     exploration: float = 0.05
 
     def __post_init__(self) -> None:
