@@ -108,7 +108,7 @@ class Booster:
         deviation = (parties * plan.marginals.variance) ** 0.5 / unit
         marginals = Marginals.of(noised / unit, deviation, self.schema, settings.bins, settings.cuts)
         self._records = marginals.records
-        clip = plan.clip(self.schema)
+        clip = plan.clip(self.schema, marginals.records, parties)
         if self.schema.is_classification:
             base = np.log((1 - _EVEN_SHARE) * marginals.target + _EVEN_SHARE / self.schema.n_outputs)
             base -= base.mean()
@@ -217,14 +217,17 @@ class Booster:
         one; at a leaf of average size the divisor is ``H + shrinkage s``.
         """
         average = curvature.mean(axis=1, keepdims=True)
-        noise = self.plan.settings.shrinkage * deviation * average
+        shrinkage = self.plan.settings.shrinkage
+        if shrinkage == "auto":
+            shrinkage = 4.0 if self.schema.is_classification else 20.0
+        noise = shrinkage * deviation * average
         return -gradients * (curvature / (curvature**2 + noise + curvature))[..., None]
 
     def _step(self) -> float:
         if self.plan.settings.step != "auto":
             return self.plan.settings.step
         # Clipped gradients of the log loss understate how far there is to go.
-        return 2.0 if self.schema.is_classification else 1.0
+        return 2.0 if self.schema.is_classification else 1.5
 
     def _curvature(self) -> float:
         """What stands for the second derivative of the loss of a record."""

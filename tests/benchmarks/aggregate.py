@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks.aggregate [CLIENTS] [DEPTH]``: peak memory of a server that joins many clients' trees."""
+"""``python -m tests.benchmarks.aggregate [CLIENTS] [DEPTH]``: memory of a server that joins many trees."""
 
 from __future__ import annotations
 

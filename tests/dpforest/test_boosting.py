@@ -89,9 +89,7 @@ def test_the_sensitivity_is_that_of_the_worst_record(schema: Schema, pure: bool)
     """Drops each of 400 records, and compares sums without noise: the change is within the plan's bound."""
     X, y = table(schema)
     settings = BoostSettings(pure=pure, trees_per_round=3, depth=3, bins=8, cuts=3)
-    plan, structure, start = structure_and_start(
-        schema, X, y, settings, Budget(1.0) if pure else Budget(1.0, 1e-6)
-    )
+    plan, structure, start = structure_and_start(schema, X, y, settings, Budget(1.0) if pure else Budget(1.0, 1e-6))
     free = make_plan(settings, FREE, 3, schema)
 
     def sums(keep: np.ndarray) -> np.ndarray:
@@ -188,10 +186,12 @@ def test_a_plan_costs_what_dp_accounting_says() -> None:
     plan = make_plan(BoostSettings(), Budget(1.0, 1e-6), 50, CLASSES)
     marginals, sums = plan.marginals, plan.sums
     total = privacy_loss_distribution.from_gaussian_mechanism(
-        1 / marginals.mu, value_discretization_interval=1e-4  # type: ignore[union-attr]
+        1 / marginals.mu,
+        value_discretization_interval=1e-4,  # type: ignore[union-attr]
     ).compose(
         privacy_loss_distribution.from_gaussian_mechanism(
-            1 / (sums.mu * math.sqrt(plan.trees)), value_discretization_interval=1e-4  # type: ignore[union-attr]
+            1 / (sums.mu * math.sqrt(plan.trees)),
+            value_discretization_interval=1e-4,  # type: ignore[union-attr]
         )
     )
     assert total.get_epsilon_for_delta(1e-6) == pytest.approx(1.0, abs=1e-4)
@@ -275,8 +275,6 @@ def test_settings_say_what_is_allowed(options: dict, message: str) -> None:
         (Budget(1.0, 1e-2), {}, 1000, r"delta 0.01 is above 1 / 1000 records"),
     ],
 )
-def test_a_delta_that_does_not_fit_is_refused(
-    budget: Budget, options: dict, rows: int | None, message: str
-) -> None:
+def test_a_delta_that_does_not_fit_is_refused(budget: Budget, options: dict, rows: int | None, message: str) -> None:
     with pytest.raises(DPForestError, match=message):
         make_plan(BoostSettings(**options), budget, 5, CLASSES.with_rows(rows))
