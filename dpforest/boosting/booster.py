@@ -49,6 +49,7 @@ class Round:
     ----------
     structure : Structure
     weights : ndarray of float32, shape (n_trees, n_leaves, n_outputs)
+        Half-precision numbers.
     records : ndarray of float32, shape (n_trees, n_leaves)
         Estimated records of each leaf, at least 0.
     """
@@ -142,7 +143,10 @@ class Booster:
         sizes = known_sizes(counts, nominal[-1], (deviation / plan.count_unit) ** 2)
         newton = self._shrunken(gradients, self._curvature() * sizes, deviation * scale)
         weights = np.clip(newton * (self._step() / plan.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
-        done = Round(self.structure, weights.astype(np.float32), np.maximum(counts, 0.0).astype(np.float32))
+        # Half precision is far finer than the noise, and is what travels: all parties add the same numbers.
+        done = Round(
+            self.structure, weights.astype(np.float16).astype(np.float32), np.maximum(counts, 0.0).astype(np.float32)
+        )
         self.rounds.append(done)
         self._draw_structure(parties)
         return done
