@@ -13,6 +13,7 @@ import pandas as pd
 import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from fl_app.results import telling_columns
 
@@ -190,7 +191,7 @@ def _per_client(alone: dict[str, dict[int, list[float]]], dataset: str) -> Figur
         axes.plot(owners, [np.mean(by_owner[o]) for o in owners], marker="o", markersize=4, linestyle="none",
                   color=_COLOURS[number % len(_COLOURS)], label=label)  # fmt: skip
     axes.set_xlabel("client")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("accuracy of its own trees on all test rows")
     axes.set_title(f"{dataset}: stand-alone trees, no privacy", loc="left", fontsize=9)
     legend_below(figure)

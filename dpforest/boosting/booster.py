@@ -49,7 +49,6 @@ class Round:
     ----------
     structure : Structure
     weights : ndarray of float32, shape (n_trees, n_leaves, n_outputs)
-        Half-precision numbers.
     records : ndarray of float32, shape (n_trees, n_leaves)
         Estimated records of each leaf, at least 0.
     """
@@ -109,7 +108,7 @@ class Booster:
         deviation = (parties * plan.marginals.variance) ** 0.5 / unit
         marginals = Marginals.of(noised / unit, deviation, self.schema, settings.bins, settings.cuts)
         self._records = marginals.records
-        clip = plan.clip(self.schema, marginals.records, parties)
+        clip = plan.clip(self.schema)
         if self.schema.is_classification:
             base = np.log((1 - _EVEN_SHARE) * marginals.target + _EVEN_SHARE / self.schema.n_outputs)
             base -= base.mean()
@@ -143,10 +142,7 @@ class Booster:
         sizes = known_sizes(counts, nominal[-1], (deviation / plan.count_unit) ** 2)
         newton = self._shrunken(gradients, self._curvature() * sizes, deviation * scale)
         weights = np.clip(newton * (self._step() / plan.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
-        # Half precision is far finer than the noise, and is what travels: all parties add the same numbers.
-        done = Round(
-            self.structure, weights.astype(np.float16).astype(np.float32), np.maximum(counts, 0.0).astype(np.float32)
-        )
+        done = Round(self.structure, weights.astype(np.float32), np.maximum(counts, 0.0).astype(np.float32))
         self.rounds.append(done)
         self._draw_structure(parties)
         return done
@@ -221,17 +217,14 @@ class Booster:
         one; at a leaf of average size the divisor is ``H + shrinkage s``.
         """
         average = curvature.mean(axis=1, keepdims=True)
-        shrinkage = self.plan.settings.shrinkage
-        if shrinkage == "auto":
-            shrinkage = 4.0 if self.schema.is_classification else 20.0
-        noise = shrinkage * deviation * average
+        noise = self.plan.settings.shrinkage * deviation * average
         return -gradients * (curvature / (curvature**2 + noise + curvature))[..., None]
 
     def _step(self) -> float:
         if self.plan.settings.step != "auto":
             return self.plan.settings.step
         # Clipped gradients of the log loss understate how far there is to go.
-        return 2.0 if self.schema.is_classification else 1.5
+        return 2.0 if self.schema.is_classification else 1.0
 
     def _curvature(self) -> float:
         """What stands for the second derivative of the loss of a record."""

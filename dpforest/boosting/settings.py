@@ -21,6 +21,7 @@ _LEAST_SHARE = 16.0
 # Noise of a leaf, in gradients at the clip, below which more budget makes no deeper trees.
 _LEAST_DEVIATION = 1.0
 _DEEPEST_AUTO = 12
+_GAUSSIAN_TREES = 8
 _FALLBACK_ROWS = 1000
 _MARGINALS = "marginal histograms of features and target"
 _TREE = "leaf sums of clipped gradients and counts of one tree"
@@ -51,7 +52,7 @@ class BoostSettings:
         Thresholds a feature, at equal shares of the noised histogram; fewer than ``bins``.
     step : float or "auto"
         Length of a round's step, in Newton steps.
-    shrinkage : float or "auto"
+    shrinkage : float
         Noise deviations that a leaf's curvature must outweigh.
     exploration : float
         Part of the chance of being asked that all features share equally; the rest follows the noised gains.
@@ -66,7 +67,7 @@ class BoostSettings:
     bins: int = 64
     cuts: int = 15
     step: float | Auto = "auto"
-    shrinkage: float | Auto = "auto"
+    shrinkage: float = 4.0
     exploration: float = 0.05
 
     def __post_init__(self) -> None:
@@ -84,8 +85,7 @@ class BoostSettings:
         _check_whole("cuts", self.cuts, 1, self.bins - 1)
         if self.step != "auto":
             _check_number("step", self.step, 0, 100)
-        if self.shrinkage != "auto":
-            _check_number("shrinkage", self.shrinkage, 0, 1e6)
+        _check_number("shrinkage", self.shrinkage, 0, 1e6)
         _check_number("exploration", self.exploration, 0, 1)
 
 
@@ -132,14 +132,13 @@ class BoostPlan:
         trees = Entry(**{**self.round_entry.__dict__, "times": self.trees})
         return [self.marginal_entry, trees]
 
-    def clip(self, schema: Schema, records: float, parties: int) -> float:
+    def clip(self, schema: Schema) -> float:
         """Norm above which gradients are shortened, for a regression in units of the target's deviation."""
         if self.settings.clip != "auto":
             return float(self.settings.clip)
-        if schema.is_classification:
-            return 0.7 if self.settings.pure else 0.5
-        # Large errors are worth their noise only where it is small; fitted on validation rows of Appliances.
-        return min(1.5, max(0.3, 0.7 * (self._signal(records, parties) / 200) ** 0.37))
+        if not schema.is_classification:
+            return 1.0
+        return 0.7 if self.settings.pure else 0.5
 
     def depth(self, records: float, parties: int) -> int:
         """Depth of trees over about so many records, the noise of so many parties being in the sums.
@@ -156,16 +155,12 @@ class BoostPlan:
         return self._deepest(records, parties) >= 1
 
     def _deepest(self, records: float, parties: int) -> int:
-        # Clipped in L1 norm, a gradient has smaller parts.
-        return round(0.7 * math.log2(max(self._signal(records, parties), 1.0)) - (1.2 if self.settings.pure else 0.0))
-
-    def _signal(self, records: float, parties: int) -> float:
-        """Records over the noise of one leaf; independent of the number of trees where their noise is."""
         deviation = (parties * self.sums.variance) ** 0.5 / self.unit
-        if not self.settings.pure:
-            # More trees have more noise each, and together no more.
-            deviation *= math.sqrt(200 / self.trees)
-        return records / max(deviation, _LEAST_DEVIATION)
+        signal = records / max(deviation, _LEAST_DEVIATION)
+        if self.settings.pure:
+            return round(0.7 * math.log2(max(signal, 1.0)) - 1.2)
+        # More trees have more noise each, and together no more.
+        return round(0.7 * math.log2(max(signal * math.sqrt(self.trees / 200), 1.0)))
 
 
 def make_plan(
@@ -228,7 +223,7 @@ def _trees_per_round(settings: BoostSettings, budget: Budget, schema: Schema, pa
     if settings.trees_per_round != "auto":
         return settings.trees_per_round
     if not settings.pure:
-        return 16 if schema.is_classification else 8
+        return _GAUSSIAN_TREES
     # Laplace noise grows with the number of trees, and not with its root: fewer where little stands out.
     signal = budget.epsilon * (schema.rows or _FALLBACK_ROWS) * math.sqrt(parties)
     return 1 if signal < 5e4 else 2 if signal < 5e5 else 4
