@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +65,21 @@ def telling_columns(rows: Sequence[dict[str, Any]]) -> list[str]:
     return chosen
 
 
+@lru_cache(maxsize=10_000)
+def _read_once(folder: Path, written: int) -> dict[str, Any]:
+    """A finished run, read from disk once: a sweep asks for all its runs after each of them."""
+    return read_run(folder)
+
+
 def read_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
     """All finished runs at or below the folders; damaged ones are named and left out."""
     runs = []
     for folder in find_runs(folders):
         try:
-            run = read_run(folder)
+            run = _read_once(folder, (folder / "metrics.json").stat().st_mtime_ns)
             result_row(run)
             runs.append(run)
-        except (DPForestError, KeyError, TypeError, ValueError) as error:
+        except (DPForestError, KeyError, OSError, TypeError, ValueError) as error:
             log.warning("left out: %s: %s", folder, error)
     return runs
 
