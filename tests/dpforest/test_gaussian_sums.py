@@ -94,8 +94,9 @@ def released(exact: int, mechanism: DiscreteGaussianSums, draws: int, noise: Noi
     return mechanism.release(np.full(draws, exact), mechanism.entry("x"), budget, noise)
 
 
-@pytest.mark.parametrize(("source", "draws"), [("seeded", 200_000), ("secure", 20_000)])
-def test_a_neighbour_is_no_easier_to_tell_than_promised(source: str, draws: int) -> None:
+# The last number only says how near to the promise the check must come; the secure source has no seed and fewer draws.
+@pytest.mark.parametrize(("source", "draws", "slack"), [("seeded", 200_000, 0.08), ("secure", 20_000, 0.12)])
+def test_a_neighbour_is_no_easier_to_tell_than_promised(source: str, draws: int, slack: float) -> None:
     def excess(sensitivity: int, epsilon: float, halved: bool = False) -> float:
         drawn = []
         for seed, exact in enumerate((sensitivity, 0)):
@@ -106,7 +107,7 @@ def test_a_neighbour_is_no_easier_to_tell_than_promised(source: str, draws: int)
     mechanism = DiscreteGaussianSums.for_mu(1.0, 8**2)
     for epsilon in (0.0, 0.5, 1.0):
         promised = gaussian_delta(epsilon, 1.0)
-        assert promised - 0.08 < excess(8, epsilon) <= promised
+        assert promised - slack < excess(8, epsilon) <= promised
         assert excess(8, epsilon, halved=True) > promised, "half the noise is found out"
         assert excess(16, epsilon) > promised, "and so is twice the sensitivity"
 
