@@ -49,6 +49,7 @@ class Round:
     ----------
     structure : Structure
     weights : ndarray of float32, shape (n_trees, n_leaves, n_outputs)
+        Half-precision numbers.
     records : ndarray of float32, shape (n_trees, n_leaves)
         Estimated records of each leaf, at least 0.
     """
@@ -108,7 +109,7 @@ class Booster:
         deviation = (parties * plan.marginals.variance) ** 0.5 / unit
         marginals = Marginals.of(noised / unit, deviation, self.schema, settings.bins, settings.cuts)
         self._records = marginals.records
-        clip = plan.clip(self.schema)
+        clip = plan.clip(self.schema, marginals.records, parties)
         if self.schema.is_classification:
             base = np.log((1 - _EVEN_SHARE) * marginals.target + _EVEN_SHARE / self.schema.n_outputs)
             base -= base.mean()
@@ -142,7 +143,10 @@ class Booster:
         sizes = known_sizes(counts, nominal[-1], (deviation / plan.count_unit) ** 2)
         newton = self._shrunken(gradients, self._curvature() * sizes, deviation * scale)
         weights = np.clip(newton * (self._step() / plan.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
-        done = Round(self.structure, weights.astype(np.float32), np.maximum(counts, 0.0).astype(np.float32))
+        # Half precision is far finer than the noise, and is what travels: all parties add the same numbers.
+        done = Round(
+            self.structure, weights.astype(np.float16).astype(np.float32), np.maximum(counts, 0.0).astype(np.float32)
+        )
         self.rounds.append(done)
         self._draw_structure(parties)
         return done
@@ -217,14 +221,22 @@ class Booster:
         one; at a leaf of average size the divisor is ``H + shrinkage s``.
         """
         average = curvature.mean(axis=1, keepdims=True)
-        noise = self.plan.settings.shrinkage * deviation * average
+        shrinkage = self.plan.settings.shrinkage
+        if shrinkage == "auto":
+            shrinkage = 20.0 if self._is_gaussian_regression else 4.0
+        noise = shrinkage * deviation * average
         return -gradients * (curvature / (curvature**2 + noise + curvature))[..., None]
 
     def _step(self) -> float:
         if self.plan.settings.step != "auto":
             return self.plan.settings.step
         # Clipped gradients of the log loss understate how far there is to go.
-        return 2.0 if self.schema.is_classification else 1.0
+        return 2.0 if self.schema.is_classification else 1.5 if self._is_gaussian_regression else 1.0
+
+    @property
+    def _is_gaussian_regression(self) -> bool:
+        """Many weak steps, over many trees; under Laplace noise trees are few, and each must count."""
+        return not (self.schema.is_classification or self.plan.settings.pure)
 
     def _curvature(self) -> float:
         """What stands for the second derivative of the loss of a record."""

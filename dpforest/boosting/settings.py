@@ -21,8 +21,9 @@ _LEAST_SHARE = 16.0
 # Noise of a leaf, in gradients at the clip, below which more budget makes no deeper trees.
 _LEAST_DEVIATION = 1.0
 _DEEPEST_AUTO = 12
-_GAUSSIAN_TREES = 8
 _FALLBACK_ROWS = 1000
+# Records times mu below which few trees with less noise each do better.
+_WEAK_SIGNAL = 2000.0
 _MARGINALS = "marginal histograms of features and target"
 _TREE = "leaf sums of clipped gradients and counts of one tree"
 
@@ -52,7 +53,7 @@ class BoostSettings:
         Thresholds a feature, at equal shares of the noised histogram; fewer than ``bins``.
     step : float or "auto"
         Length of a round's step, in Newton steps.
-    shrinkage : float
+    shrinkage : float or "auto"
         Noise deviations that a leaf's curvature must outweigh.
     exploration : float
         Part of the chance of being asked that all features share equally; the rest follows the noised gains.
@@ -67,7 +68,7 @@ class BoostSettings:
     bins: int = 64
     cuts: int = 15
     step: float | Auto = "auto"
-    shrinkage: float = 4.0
+    shrinkage: float | Auto = "auto"
     exploration: float = 0.05
 
     def __post_init__(self) -> None:
@@ -85,7 +86,8 @@ class BoostSettings:
         _check_whole("cuts", self.cuts, 1, self.bins - 1)
         if self.step != "auto":
             _check_number("step", self.step, 0, 100)
-        _check_number("shrinkage", self.shrinkage, 0, 1e6)
+        if self.shrinkage != "auto":
+            _check_number("shrinkage", self.shrinkage, 0, 1e6)
         _check_number("exploration", self.exploration, 0, 1)
 
 
@@ -132,13 +134,16 @@ class BoostPlan:
         trees = Entry(**{**self.round_entry.__dict__, "times": self.trees})
         return [self.marginal_entry, trees]
 
-    def clip(self, schema: Schema) -> float:
+    def clip(self, schema: Schema, records: float, parties: int) -> float:
         """Norm above which gradients are shortened, for a regression in units of the target's deviation."""
         if self.settings.clip != "auto":
             return float(self.settings.clip)
-        if not schema.is_classification:
+        if schema.is_classification:
+            return 0.7 if self.settings.pure else 0.5
+        if self.settings.pure:
             return 1.0
-        return 0.7 if self.settings.pure else 0.5
+        # Large errors are worth their noise only where it is small; fitted on validation rows of Appliances.
+        return min(1.5, max(0.3, 0.7 * (self._signal(records, parties) / 200) ** 0.37))
 
     def depth(self, records: float, parties: int) -> int:
         """Depth of trees over about so many records, the noise of so many parties being in the sums.
@@ -155,12 +160,17 @@ class BoostPlan:
         return self._deepest(records, parties) >= 1
 
     def _deepest(self, records: float, parties: int) -> int:
+        bits = math.log2(max(self._signal(records, parties), 1.0))
+        # Clipped in L1 norm, a gradient has smaller parts, and its noise grows with the trees.
+        return round(0.7 * bits - 1.2) if self.settings.pure else round(0.75 * bits - 0.9)
+
+    def _signal(self, records: float, parties: int) -> float:
+        """Records over the noise of one leaf; independent of the number of trees where their noise is."""
         deviation = (parties * self.sums.variance) ** 0.5 / self.unit
-        signal = records / max(deviation, _LEAST_DEVIATION)
-        if self.settings.pure:
-            return round(0.7 * math.log2(max(signal, 1.0)) - 1.2)
-        # More trees have more noise each, and together no more.
-        return round(0.7 * math.log2(max(signal * math.sqrt(self.trees / 200), 1.0)))
+        if not self.settings.pure:
+            # More trees have more noise each, and together no more.
+            deviation *= math.sqrt(200 / self.trees)
+        return records / max(deviation, _LEAST_DEVIATION)
 
 
 def make_plan(
@@ -180,7 +190,9 @@ def make_plan(
     DPForestError
         The budget has no delta for Gaussian noise, a meaningless one, or one for pure noise.
     """
-    per_round = _trees_per_round(settings, budget, schema, parties)
+    # The last digits of the solved mu are not to decide whether the budget is kept.
+    mu = gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9) if budget.delta else math.inf
+    per_round = _trees_per_round(settings, budget, mu, schema, parties, shares)
     trees = rounds * per_round
     first, later = settings.marginal_share, (1 - settings.marginal_share) / trees
     widths = schema.n_features + 1
@@ -206,8 +218,6 @@ def make_plan(
             f"delta {budget.delta:g} is above 1 / {schema.rows} records, so that it would allow to publish a whole "
             "record: set it well below, such as 1e-6"
         )
-    # The last digits of the solved mu are not to decide whether the budget is kept.
-    mu = gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9) if budget.delta else math.inf
     marginal_unit, histograms = _scaled(1, lambda unit: widths * unit**2, mu * math.sqrt(first), shares)
     unit, sums = _scaled(
         _LEAST_UNIT, lambda unit: unit**2 + _units(settings.count_share, unit) ** 2, mu * math.sqrt(later), shares
@@ -219,14 +229,19 @@ def make_plan(
     )  # fmt: skip
 
 
-def _trees_per_round(settings: BoostSettings, budget: Budget, schema: Schema, parties: int) -> int:
+def _trees_per_round(
+    settings: BoostSettings, budget: Budget, mu: float, schema: Schema, parties: int, shares: int
+) -> int:
     if settings.trees_per_round != "auto":
         return settings.trees_per_round
-    if not settings.pure:
-        return _GAUSSIAN_TREES
-    # Laplace noise grows with the number of trees, and not with its root: fewer where little stands out.
-    signal = budget.epsilon * (schema.rows or _FALLBACK_ROWS) * math.sqrt(parties)
-    return 1 if signal < 5e4 else 2 if signal < 5e5 else 4
+    # Noise that every party adds in full grows with the root of their number.
+    records = (schema.rows or _FALLBACK_ROWS) * (math.sqrt(parties) if shares == 1 else parties)
+    if settings.pure:
+        # Laplace noise grows with the number of trees, and not with its root: fewer where little stands out.
+        return 1 if budget.epsilon * records < 5e4 else 2 if budget.epsilon * records < 5e5 else 4
+    if mu * records < _WEAK_SIGNAL:
+        return 4
+    return 16 if schema.is_classification else 8
 
 
 def _scaled(

@@ -60,7 +60,7 @@ def write_round(start: Start | None, first: int, past: list[Round], structure: S
         arrays |= {
             _PAST_FEATURE: np.stack([_narrow(done.structure.feature) for done in past]),
             _PAST_SPLIT: np.stack([done.structure.split for done in past]),
-            _PAST_WEIGHTS: np.stack([done.weights for done in past]),
+            _PAST_WEIGHTS: np.stack([done.weights for done in past]).astype(np.float16),
         }
     return arrays
 
