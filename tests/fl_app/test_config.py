@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dpforest.errors import DPForestError
 from fl_app.config import check_overrides, compose_config, conf_folder, split_overrides, to_experiment
 from fl_app.experiment import ConfigurationError, Experiment
+from strategies.registry import get_method
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,6 +66,35 @@ def test_a_bad_epsilon_is_refused(epsilon: str) -> None:
 def test_infinity_is_no_privacy() -> None:
     for override in ("privacy.epsilon=inf", "privacy=none"):
         assert to_experiment(compose_config([override])).privacy.epsilon == float("inf")
+
+
+@pytest.mark.parametrize("strategy", ["boost", "dp_fedavg", "dp_sgd", "dp_fedavg_published"])
+def test_a_strategy_brings_a_delta_only_where_nobody_asked_for_one(strategy: str) -> None:
+    def delta(*overrides: str) -> float:
+        return to_experiment(compose_config([f"strategy={strategy}", *overrides])).privacy.delta
+
+    assert 0 < delta() == delta("privacy.epsilon=3") <= 1e-5
+    assert delta("privacy=pure") == delta("privacy=none") == delta("privacy.delta=0") == 0
+    assert delta("privacy=approximate", "privacy.delta=1e-7") == delta("privacy.delta=1e-7") == 1e-7
+    assert to_experiment(compose_config(["strategy=one_shot"])).privacy.delta == 0
+
+
+@pytest.mark.parametrize("strategy", ["boost", "dp_fedavg", "dp_sgd"])
+def test_gaussian_noise_without_a_delta_is_refused_with_what_to_set(strategy: str) -> None:
+    if strategy != "boost":
+        pytest.importorskip("tensorflow")
+    task = to_experiment(compose_config([f"strategy={strategy}", "privacy=pure"])).task(10)
+    with pytest.raises(DPForestError, match=r"privacy\.delta") as refused:
+        get_method(strategy).server(task).planned()
+    assert "\n" not in str(refused.value)
+
+
+def test_pure_boosting_needs_no_delta() -> None:
+    overrides = ["strategy=boost", "strategy.pure=true"]
+    task = to_experiment(compose_config([*overrides, "privacy=pure"])).task(10)
+    assert not any(entry.mu for entry in get_method("boost").server(task).planned())
+    with pytest.raises(DPForestError, match=r"set privacy\.delta=0"):
+        get_method("boost").server(to_experiment(compose_config(overrides)).task(10))
 
 
 def test_values_of_a_wrong_type_are_refused() -> None:
