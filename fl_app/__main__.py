@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import logging
+import math
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -16,7 +18,9 @@ from omegaconf import DictConfig
 
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
+from fl_app.compare import compare
 from fl_app.config import check_overrides, conf_folder, to_experiment
+from fl_app.experiment import Experiment, Privacy
 from fl_app.grids import in_process, roster, wait_for_nodes
 from fl_app.jobs import default_output, output_base, run_job
 from fl_app.results import write_results
@@ -60,6 +64,16 @@ class _Engine:
 
 _engine = _Engine()
 _failures: list[str] = []
+_sweeps: set[Path] = set()
+_without_budget: set[str] = set()
+
+
+def _is_repeated(experiment: Experiment) -> bool:
+    """Whether a sweep has run this experiment without a budget before."""
+    text = experiment.to_json()
+    repeated = text in _without_budget
+    _without_budget.add(text)
+    return repeated
 
 
 @hydra.main(config_path=str(conf_folder()), config_name="config", version_base="1.3")
@@ -68,6 +82,11 @@ def _job(config: DictConfig) -> None:
     overrides = list(HydraConfig.get().overrides.task)
     try:
         experiment = to_experiment(config)
+        if sweep and not experiment.method.spends_budget(experiment.settings):
+            experiment = dataclasses.replace(experiment, privacy=Privacy(math.inf))
+            if _is_repeated(experiment):
+                log.info("%s: skipped, as no budget makes a difference to it", " ".join(overrides))
+                return
         wanted = config.engine.nodes or experiment.partition.count(experiment.source)
         if sweep:
             output = Path(HydraConfig.get().runtime.output_dir)
@@ -86,6 +105,7 @@ def _job(config: DictConfig) -> None:
         log.exception("this run failed")
     finally:
         if sweep:
+            _sweeps.add(Path(HydraConfig.get().sweep.dir))
             write_results(Path(HydraConfig.get().sweep.dir))
 
 
@@ -103,6 +123,8 @@ def main() -> int:
         _job()
     finally:
         _engine.close()
+    for folder in _sweeps:
+        compare([folder], folder / "figures")
     return 1 if _failures else 0
 
 

@@ -59,19 +59,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing := [str(folder) for folder in folders if not folder.is_dir()]:
         print(f"error: no folder {missing[0]}", file=sys.stderr)
         return 1
-    runs = read_runs(folders)
-    if not runs:
+    if not compare(folders, options.figures or folders[0] / "figures"):
         print(f"error: no finished run in {', '.join(map(str, folders))}", file=sys.stderr)
         return 1
+    return 0
+
+
+def compare(folders: Sequence[Path], target: Path) -> list[Path]:
+    """Print the table of all runs at or below the folders and write their figures; none if there is no run."""
+    runs = read_runs(folders)
+    if not runs:
+        return []
     rows = [result_row(run) for run in runs]
     print(comparison_table(rows))
     if stability := stability_table(runs, rows):
         print(f"\n{stability}")
-    target = options.figures or folders[0] / "figures"
     written = write_figures(runs, rows, target) + write_round_figures(runs, rows, target)
     written += write_federation_figures(runs, rows, target)
     print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
-    return 0
+    return written
 
 
 if __name__ == "__main__":

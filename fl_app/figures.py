@@ -66,7 +66,7 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
         for (dataset, split, settings), here in by_dataset(rows, telling).items():
             part = frame[here]
             name = "-".join([dataset, split, *settings]).replace("=", "-")
-            written += save_figure(_against_epsilon(part, dataset, split, settings), folder / f"epsilon-{name}")
+            written += save_figure(against_epsilon(part, dataset, split, settings), folder / f"epsilon-{name}")
             chosen = [(run, row) for run, row, wanted in zip(runs, rows, here, strict=True) if wanted]
             if alone := _owner_accuracies(chosen, telling):
                 written += save_figure(_per_client(alone, dataset), folder / f"alone-{name}")
@@ -100,22 +100,42 @@ def short_unit(unit: str) -> str:
     return unit.split(" added")[0].removeprefix("one ")
 
 
-def _against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Sequence[str]) -> Figure:
-    """Mean score with its range, one panel a privacy unit; hollow marks where nothing is guaranteed."""
-    metric = "accuracy" if "accuracy" in frame and frame["accuracy"].notna().any() else "r2"
-    units = sorted(frame["unit"].unique())
-    figure = Figure(figsize=(max(5.2, 4.6 * len(units)), 4.6), layout="constrained")
-    for number, unit in enumerate(units, 1):
-        axes = figure.add_subplot(1, len(units), number, sharey=figure.axes[0] if figure.axes else None)
-        part = frame[frame["unit"] == unit]
-        for style, (setting, runs) in enumerate(part.groupby("setting")):
-            _curve(axes, runs, metric, str(setting), style)
-        _published_curves(axes, dataset, split, short_unit(unit))
-        axes.set_xscale("log")
-        axes.set_xlabel("epsilon, total of a client over the run")
-        axes.set_ylabel("accuracy" if metric == "accuracy" else "R^2")
-        title = " ".join([f"{dataset},", *settings, f"{split} split"])
-        axes.set_title(f"{title}\nunit: one {short_unit(unit)}; hollow: no guarantee", loc="left", fontsize=9)
+def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Sequence[str]) -> Figure:
+    """Mean scores with their range, one column a privacy unit; hollow marks where nothing is guaranteed.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Runs on one data set and split as flat rows, with the label of their curve in ``setting``.
+    settings : sequence of str
+        Settings of the data set, for the title.
+    """
+    metrics = [name for name in ("accuracy", "balanced_accuracy") if name in frame and frame[name].notna().any()]
+    metrics = metrics or ["r2"]
+    # What was never given a budget is a level to compare with, in all panels.
+    has_budget = frame.groupby("setting")["epsilon"].transform("min") < np.inf
+    free = frame[~has_budget]
+    units = sorted(frame[has_budget]["unit"].unique()) or sorted(free["unit"].unique())
+    figure = Figure(figsize=(max(5.2, 4.6 * len(units)), 1.4 + 3.2 * len(metrics)), layout="constrained")
+    for line, metric in enumerate(metrics):
+        first: Axes | None = None
+        for column, unit in enumerate(units):
+            axes = figure.add_subplot(len(metrics), len(units), line * len(units) + column + 1, sharey=first)
+            first = first or axes
+            part = frame[has_budget & (frame["unit"] == unit)]
+            for style, (setting, runs) in enumerate(part.groupby("setting")):
+                _curve(axes, runs, metric, str(setting), style)
+            for style, (setting, runs) in enumerate(free.groupby("setting")):
+                axes.axhline(runs[metric].mean(), color="black", linestyle=_LINES[style % 4], linewidth=0.9,
+                             label=f"{setting!s}, no privacy")  # fmt: skip
+            if metric != "balanced_accuracy":
+                _published_curves(axes, dataset, split, short_unit(unit))
+            axes.set_xscale("log")
+            axes.set_xlabel("epsilon, total of a client over the run")
+            axes.set_ylabel("R^2" if metric == "r2" else metric.replace("_", " "))
+            if not line:
+                title = " ".join([f"{dataset},", *settings, f"{split} split"])
+                axes.set_title(f"{title}\nunit: one {short_unit(unit)}; hollow: no guarantee", loc="left", fontsize=9)
     legend_below(figure)
     return figure
 

@@ -236,6 +236,8 @@ class Method:
     self_protecting : bool, or callable of settings to bool
         Whether the client's own mechanisms cover all that it sends, whatever the server does. A real node takes part
         in any other method only if its owner has named it in the node configuration.
+    budgeted : bool, or callable of settings to bool
+        Whether the budget makes any difference; a sweep runs other methods once for all budgets, without one.
     """
 
     name: str
@@ -246,6 +248,7 @@ class Method:
     trust: str | Callable[[Any], str]
     default_rounds: int = 1
     self_protecting: bool | Callable[[Any], bool] = False
+    budgeted: bool | Callable[[Any], bool] = True
 
     def trust_under(self, settings: Any) -> str:
         """Who must be trusted under settings of this method."""
@@ -254,3 +257,7 @@ class Method:
     def protects_itself(self, settings: Any) -> bool:
         """Whether a client protects itself under settings of this method."""
         return self.self_protecting if isinstance(self.self_protecting, bool) else self.self_protecting(settings)
+
+    def spends_budget(self, settings: Any) -> bool:
+        """Whether the budget makes any difference under settings of this method."""
+        return self.budgeted if isinstance(self.budgeted, bool) else self.budgeted(settings)

@@ -11,7 +11,7 @@ import pytest
 
 from fl_app.compare import comparison_table
 from fl_app.config import compose_config, to_experiment
-from fl_app.figures import by_dataset, published, write_figures
+from fl_app.figures import against_epsilon, by_dataset, published, write_figures
 from fl_app.figures_federation import convergence, label_shares, write_federation_figures
 from fl_app.results import result_row, telling_columns
 
@@ -111,6 +111,34 @@ def test_figures_are_drawn_with_a_panel_for_each_unit(tmp_path: Path) -> None:
     assert "unit: one client's whole data" in text
     # The chapter claims a guarantee for records, so it stands in that panel.
     assert "HAR chapter, table 1, DP-FedAvg" in text
+
+
+def test_what_has_no_budget_is_a_level_in_the_panels_of_all_units(tmp_path: Path) -> None:
+    runs = [a_run(tmp_path, "dp_sgd", RECORD), a_run(tmp_path, "dp_fedavg", CLIENT)]
+    runs.append(a_run(tmp_path, "centralized", RECORD, math.inf))
+    frame = pd.DataFrame([result_row(run) for run in runs])
+    frame["setting"] = frame["strategy"]
+    panels = against_epsilon(frame, "other", "row", ()).axes
+    # Two units, and accuracy above balanced accuracy.
+    assert [panel.get_ylabel() for panel in panels] == [
+        "accuracy",
+        "accuracy",
+        "balanced accuracy",
+        "balanced accuracy",
+    ]
+    assert all(panel.get_xscale() == "log" for panel in panels)
+    shown = [set(panel.get_legend_handles_labels()[1]) for panel in panels]
+    assert shown == 2 * [{"dp_fedavg", "centralized, no privacy"}, {"dp_sgd", "centralized, no privacy"}]
+
+
+def test_only_marks_with_a_guarantee_are_filled(tmp_path: Path) -> None:
+    runs = [a_run(tmp_path, name, RECORD) for name in ("kept", "none")]
+    runs[1]["privacy"]["guarantee"] = "guarantee: none (weights)"
+    frame = pd.DataFrame([result_row(run) for run in runs])
+    frame["setting"] = frame["strategy"]
+    handles, labels = against_epsilon(frame, "other", "row", ()).axes[0].get_legend_handles_labels()
+    faces = [handle.lines[0].get_markerfacecolor() for handle in handles]
+    assert {label: face == "white" for label, face in zip(labels, faces, strict=True)} == {"kept": False, "none": True}
 
 
 def test_the_chapters_numbers_are_those_of_its_tables() -> None:

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 
 from dpforest.errors import DPForestError
 from fl_app.config import check_overrides, compose_config, conf_folder, split_overrides, to_experiment
@@ -110,6 +112,16 @@ def test_defaults_and_shipped_settings_are_valid() -> None:
     shipped = sorted(file.stem for file in (conf_folder() / "strategy").glob("one_shot*.yaml"))
     for name in shipped:
         assert to_experiment(compose_config([f"strategy={name}"])).method.name == "one_shot"
+
+
+@pytest.mark.parametrize("experiment", sorted(file.stem for file in (conf_folder() / "experiment").glob("*.yaml")))
+def test_shipped_experiments_sweep_over_what_exists(experiment: str) -> None:
+    yaml = OmegaConf.load(conf_folder() / "experiment" / f"{experiment}.yaml")
+    text = [f"{name}={values}" for name, values in yaml.hydra.sweeper.params.items()]
+    values = {o.key_or_group: [*o.sweep_string_iterator()] for o in OverridesParser.create().parse_overrides(text)}
+    for number in range(max(map(len, values.values()))):  # every value once, not all that go together
+        overrides = [f"{name}={some[number % len(some)]}" for name, some in values.items()]
+        to_experiment(compose_config([f"experiment={experiment}", *overrides]))
 
 
 def test_bad_overrides_at_the_command_line() -> None:

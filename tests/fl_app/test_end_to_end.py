@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import signal
 import socket
@@ -64,6 +65,19 @@ def test_a_sweep_shares_one_warm_simulation(tmp_path: Path) -> None:
         expected = in_process([*OVERRIDES, f"privacy.epsilon={epsilon}", "seed=4"])
         check_same(read_run(run)["metrics"], json.loads(json.dumps(expected)))
         assert float(row["accuracy"]) == pytest.approx(expected["accuracy"])
+
+
+def test_a_sweep_runs_what_has_no_budget_once_and_draws_its_figures(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fl_app", "-m", "strategy=centralized,one_shot", "privacy.epsilon=1,5"]
+    command += ["engine.kind=in_process", "partition.clients=2", f"hydra.sweep.dir={tmp_path}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    with (tmp_path / "results.csv").open() as file:
+        rows = [(row["strategy"], float(row["epsilon"])) for row in csv.DictReader(file)]
+    assert rows == [("centralized", math.inf), ("one_shot", 1.0), ("one_shot", 5.0)]
+    assert done.stdout.count("skipped, as no budget makes a difference to it") == 1
+    assert (tmp_path / "figures" / "epsilon-watch-row.png").is_file()
+    assert "epsilon-watch-row.png" in done.stdout
 
 
 def free_port() -> int:
