@@ -193,6 +193,7 @@ def test_noise_that_drowns_every_tree_is_refused_with_what_would_do() -> None:
     ("budget", "options", "message"),
     [
         (Budget(1.0), {}, "needs a delta well below"),
+        (Budget(1.0, 1e-2), {"schema": SCHEMA.with_rows(600)}, "delta 0.01 is above 1 / 600 records"),
         (Budget(1.0, 1e-6), {"pure": True}, "pure boosting needs no delta"),
         (Budget(1.0), {"pure": True, "noise": "distributed"}, "pure noise cannot be shared"),
         (Budget(1.0, 1e-6), {"noise": "global"}, "noise 'global' must be local or distributed"),
@@ -231,6 +232,22 @@ def test_unsound_sums_cost_their_sender_only(change, message: str) -> None:
     assert message in run.errors[2]
     run.run()
     assert run.accuracy() > 0.6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda a: np.full(a.shape, np.nan), lambda a: a.astype(np.uint64) + 2**40, lambda a: a.astype(np.int64) - 2**40],
+    ids=["nan", "field", "negative"],
+)
+def test_a_masked_vector_that_is_none_costs_its_sender_only(change) -> None:
+    run = Federation(clients=5, rounds=2, noise="distributed", dropouts=1)
+    for _ in range(4):
+        run.exchange()
+    run.exchange(tamper=tampered(lambda a: {"secure.masked": change(a["secure.masked"])}))
+    assert list(run.errors) == [2]
+    assert "secure.masked" in run.errors[2]
+    run.run()
+    assert run.server.report()["trees"] == 4, "both rounds: one client may be missing"
 
 
 def test_a_masked_sum_far_outside_the_clip_is_given_up() -> None:
