@@ -18,7 +18,6 @@ from omegaconf import DictConfig
 
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
-from fl_app.compare import compare
 from fl_app.config import check_overrides, conf_folder, to_experiment
 from fl_app.experiment import Experiment, Privacy
 from fl_app.grids import in_process, roster, wait_for_nodes
@@ -123,8 +122,11 @@ def main() -> int:
         _job()
     finally:
         _engine.close()
-    for folder in _sweeps:
-        compare([folder], folder / "figures")
+    if _sweeps:
+        from fl_app.compare import compare  # only now: it takes seconds to load what draws
+
+        for folder in _sweeps:
+            compare([folder], folder / "figures")
     return 1 if _failures else 0
 
 

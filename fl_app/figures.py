@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fl_app.results import telling_columns
+from fl_app.results import telling_columns, telling_of_methods
 
 # Okabe and Ito's palette, without yellow (too light on white).
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -59,8 +59,8 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
     """
     folder.mkdir(parents=True, exist_ok=True)
     frame = pd.DataFrame(rows)
-    telling = telling_columns(rows)
-    frame["setting"] = [setting_label(row, telling) for row in rows]
+    telling, of_methods = telling_columns(rows), telling_of_methods(rows)
+    frame["setting"] = [setting_label(row, of_methods) for row in rows]
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
         for (dataset, split, settings), here in by_dataset(rows, telling).items():
@@ -68,7 +68,7 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
             name = "-".join([dataset, split, *settings]).replace("=", "-")
             written += save_figure(against_epsilon(part, dataset, split, settings), folder / f"epsilon-{name}")
             chosen = [(run, row) for run, row, wanted in zip(runs, rows, here, strict=True) if wanted]
-            if alone := _owner_accuracies(chosen, telling):
+            if alone := _owner_accuracies(chosen, of_methods):
                 written += save_figure(_per_client(alone, dataset), folder / f"alone-{name}")
             if any(str(c).startswith("memorization_") and part[c].notna().any() for c in part):
                 written += save_figure(_memorization(part, dataset, split), folder / f"memorization-{name}")
@@ -89,9 +89,10 @@ def by_dataset(
     return {group: [other == group for other in keys] for group in sorted(set(keys))}
 
 
-def setting_label(row: dict[str, Any], telling: Sequence[str]) -> str:
-    """A short label: the method and the settings that tell its runs apart."""
-    values = [f"{name.removeprefix('strategy.')}={row[name]}" for name in telling if name in row]
+def setting_label(row: dict[str, Any], telling: Mapping[str, Sequence[str]]) -> str:
+    """A short label: the method and the settings that tell its runs apart (`telling_of_methods`)."""
+    names = telling[row["strategy"]]
+    values = [f"{name.removeprefix('strategy.')}={row[name]}" for name in names if name in row]
     return " ".join([str(row["strategy"]), *values])
 
 
@@ -115,7 +116,8 @@ def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Seq
     # What was never given a budget is a level to compare with, in all panels.
     has_budget = frame.groupby("setting")["epsilon"].transform("min") < np.inf
     free = frame[~has_budget]
-    units = sorted(frame[has_budget]["unit"].unique()) or sorted(free["unit"].unique())
+    budgeted = frame[has_budget] if has_budget.any() else free
+    units = list(budgeted.groupby("unit")["setting"].nunique().sort_values(ascending=False, kind="stable").index)
     figure = Figure(figsize=(max(5.2, 4.6 * len(units)), 1.4 + 3.2 * len(metrics)), layout="constrained")
     for line, metric in enumerate(metrics):
         first: Axes | None = None
@@ -192,7 +194,7 @@ def _published_curves(axes: Axes, dataset: str, split: str, unit: str) -> None:
 
 
 def _owner_accuracies(
-    runs: Sequence[tuple[dict[str, Any], dict[str, Any]]], telling: Sequence[str]
+    runs: Sequence[tuple[dict[str, Any], dict[str, Any]]], telling: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[int, list[float]]]:
     """Accuracy of each client's own trees on all test rows, of runs without privacy; by label."""
     found: dict[str, dict[int, list[float]]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from dpforest.errors import DPForestError
 from fl_app.data import client_data
 from fl_app.experiment import Experiment
 from fl_app.figures import STYLE, by_dataset, colour_of, legend_below, save_figure, setting_label, short_unit
-from fl_app.results import telling_columns
+from fl_app.results import telling_columns, telling_of_methods
 
 _DASHES = ("-", "--", ":", "-.")
 log = logging.getLogger(__name__)
@@ -46,14 +46,14 @@ def write_federation_figures(
         SVG and PNG files; none for runs of one round on rows that are not on this machine.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    telling = telling_columns(rows)
+    telling, of_methods = telling_columns(rows), telling_of_methods(rows)
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
         for (dataset, split, settings), here in by_dataset(rows, telling).items():
             pairs = [pair for pair, wanted in zip(zip(runs, rows, strict=True), here, strict=True) if wanted]
             name = "-".join([dataset, split, *settings]).replace("=", "-")
             title = " ".join([f"{dataset},", *settings, f"{split} split"])
-            if curves := convergence(pairs, telling):
+            if curves := convergence(pairs, of_methods):
                 written += save_figure(_convergence(curves, pairs, title), folder / f"convergence-{name}")
             shares = label_shares(pairs[0][0]["config"])
             if shares is not None:
@@ -61,7 +61,9 @@ def write_federation_figures(
     return written
 
 
-def convergence(pairs: Sequence[Pair], telling: Sequence[str]) -> dict[tuple[str, str, float, str], list[pd.DataFrame]]:
+def convergence(
+    pairs: Sequence[Pair], telling: Mapping[str, Sequence[str]]
+) -> dict[tuple[str, str, float, str], list[pd.DataFrame]]:
     """Judged rounds of runs, by unit, strategy, epsilon and label.
 
     Returns
@@ -71,6 +73,7 @@ def convergence(pairs: Sequence[Pair], telling: Sequence[str]) -> dict[tuple[str
         rounds. Runs with different privacy units never share a key.
     """
     found: dict[tuple[str, str, float, str], list[pd.DataFrame]] = {}
+    telling = {method: [n for n in names if n.startswith("strategy.")] for method, names in telling.items()}
     for run, row in pairs:
         table = pd.read_csv(run["folder"] / "rounds.csv")
         metric = "accuracy" if "accuracy" in table else "r2"
@@ -80,7 +83,7 @@ def convergence(pairs: Sequence[Pair], telling: Sequence[str]) -> dict[tuple[str
         judged = pd.DataFrame({"bytes": sent, "score": table[metric]}).dropna()
         judged["round"] = np.arange(1, len(judged) + 1)  # an exchange before the first round makes no model
         epsilon = float(row["epsilon"])
-        label = f"{setting_label(row, [t for t in telling if t.startswith('strategy.')])}, epsilon {epsilon:g}"
+        label = f"{setting_label(row, telling)}, epsilon {epsilon:g}"
         found.setdefault((short_unit(row["unit"]), str(row["strategy"]), epsilon, label), []).append(judged)
     return dict(sorted(found.items()))
 

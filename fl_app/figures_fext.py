@@ -15,13 +15,14 @@ from matplotlib.figure import Figure
 
 from dpforest.explain import compare_importances, mean_stability
 from fl_app.figures import STYLE, legend_below, published, save_figure, setting_label
-from fl_app.results import telling_columns
+from fl_app.results import telling_of_methods
 from fl_app.run_folder import write_table
 from fl_app.tables import columns
 
 _METRICS = {"mse": "MSE", "r2": "R^2", "pearson": "Pearson correlation", "accuracy": "accuracy"}
 _TOP = 5  # features whose overlap is counted
 _SHOWN = 12  # features in the bars
+_MAPPED = 48  # features in the map
 _STABILITY = "importance_stability.csv"
 
 Pair = tuple[dict[str, Any], dict[str, Any]]
@@ -109,7 +110,7 @@ def stability_table(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any
 
 def _groups(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str, str], Group]:
     """Runs that differ in epsilon and seed only."""
-    telling = telling_columns(rows)
+    telling = telling_of_methods(rows)
     groups: dict[tuple[str, str, str], Group] = {}
     for run, row in zip(runs, rows, strict=True):
         key = str(row["dataset"]), str(row["split"]), f"{setting_label(row, telling)} {row['partition']}"
@@ -208,7 +209,10 @@ def _bars(importances: dict[float, np.ndarray], features: Sequence[str], title: 
 
 
 def _heat_map(importances: dict[float, np.ndarray], features: Sequence[str], title: str) -> Figure:
+    """Mean importances of the features that matter most at any epsilon, in the order of the schema."""
     percent = 100 * np.stack([vectors.mean(axis=0) for vectors in importances.values()], axis=1)
+    most = np.sort(np.argsort(-percent.max(axis=1), kind="stable")[:_MAPPED])
+    percent, features = percent[most], [features[i] for i in most]
     figure = Figure(figsize=(2.6 + 0.75 * len(importances), 1.4 + 0.2 * len(features)), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(percent, aspect="auto", cmap="viridis", vmin=0)

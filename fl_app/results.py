@@ -65,6 +65,17 @@ def telling_columns(rows: Sequence[dict[str, Any]]) -> list[str]:
     return chosen
 
 
+def telling_of_methods(rows: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+    """Of `telling_columns`, those in which runs of a method differ, for each method."""
+    telling = telling_columns(rows)
+    values: dict[str, dict[str, set[str]]] = {}
+    for row in rows:
+        own = values.setdefault(row["strategy"], {})
+        for name in telling:
+            own.setdefault(name, set()).add(str(row.get(name)))
+    return {method: [name for name in telling if len(own[name]) > 1] for method, own in values.items()}
+
+
 @lru_cache(maxsize=10_000)
 def _read_once(folder: Path, written: int) -> dict[str, Any]:
     """A finished run, read from disk once: a sweep asks for all its runs after each of them."""

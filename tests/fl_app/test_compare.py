@@ -11,9 +11,9 @@ import pytest
 
 from fl_app.compare import comparison_table
 from fl_app.config import compose_config, to_experiment
-from fl_app.figures import against_epsilon, by_dataset, published, write_figures
+from fl_app.figures import against_epsilon, by_dataset, published, setting_label, write_figures
 from fl_app.figures_federation import convergence, label_shares, write_federation_figures
-from fl_app.results import result_row, telling_columns
+from fl_app.results import result_row, telling_columns, telling_of_methods
 
 RECORD = "one record added to or removed from one client's training rows"
 CLIENT = "one client's whole data added or removed (its place among the clients stays)"
@@ -65,6 +65,13 @@ def test_settings_of_the_data_set_and_numbers_of_rounds_keep_runs_apart(tmp_path
     assert telling_columns(rows) == ["asked_rounds"]
 
 
+def test_a_label_names_only_what_its_own_method_varies(tmp_path: Path) -> None:
+    varied = [a_run(tmp_path / str(trees), "x", RECORD, trees=trees) for trees in (1, 2)]
+    rows = [result_row(run) for run in [*varied, a_run(tmp_path, "y", RECORD, trees=9)]]
+    telling = telling_of_methods(rows)
+    assert [setting_label(row, telling) for row in rows] == ["x trees=1", "x trees=2", "y"]
+
+
 def test_seeds_share_a_line_and_what_guarantees_nothing_says_so(tmp_path: Path) -> None:
     runs = [a_run(tmp_path, "x", RECORD, seed=seed, accuracy=0.1 * seed) for seed in (1, 2, 3)]
     for run in runs:
@@ -77,7 +84,7 @@ def test_seeds_share_a_line_and_what_guarantees_nothing_says_so(tmp_path: Path) 
 def test_convergence_is_over_rounds_and_all_bytes_and_by_unit(tmp_path: Path) -> None:
     runs = [a_run(tmp_path, "dp_sgd", RECORD), a_run(tmp_path, "dp_fedavg", CLIENT)]
     rows = [result_row(run) for run in runs]
-    curves = convergence(list(zip(runs, rows, strict=True)), telling_columns(rows))
+    curves = convergence(list(zip(runs, rows, strict=True)), telling_of_methods(rows))
     assert [(unit, strategy) for unit, strategy, *_ in curves] == [("client's whole data", "dp_fedavg"),
                                                                     ("record", "dp_sgd")]  # fmt: skip
     for (table,) in curves.values():
