@@ -91,7 +91,7 @@ def by_dataset(
 
 def setting_label(row: dict[str, Any], telling: Sequence[str]) -> str:
     """A short label: the method and the settings that tell its runs apart."""
-    values = [f"{name.removeprefix('strategy.')}={row[name]}" for name in telling if name in row]
+    values = [f"{name.removeprefix('strategy.').removeprefix('asked_')}={row[name]}" for name in telling if name in row]
     return " ".join([str(row["strategy"]), *values])
 
 

@@ -57,6 +57,7 @@ class FextServer(ServerSide):
         self._round = 0
         self._k = math.nan
         self._facts: dict[str, Any] = {}
+        self._best = -math.inf
         self._set_scores: list[float] = []
         self._empty_rounds: list[int] = []
         self._kept_by: dict[str, int] = {}
@@ -180,27 +181,30 @@ class FextServer(ServerSide):
         return scores
 
     def _filter(self, candidates: Forest, scores: list[float]) -> list[_Kept]:
-        passed, rejected = [], []
+        passed: list[_Kept] = []
+        words: dict[bool, list[str]] = {True: [], False: []}
         for tree, score in enumerate(scores):
             owner = candidates.owners[tree]
-            if not self._settings.filters or score >= self._k:
+            passes = not self._settings.filters or score >= self._k
+            words[passes].append(f"client {owner}: {score:.3f}")
+            if passes:
                 passed.append(_Kept(candidates.tree(tree), score))
                 self._kept_by[owner] = self._kept_by.get(owner, 0) + 1
-            else:
-                rejected.append(f"client {owner}: {score:.3f}")
+        kept, rejected = "; ".join(words[True]), "; ".join(words[False])
+        self._best = max(self._best, *scores)
         self._facts = {
             "k": self._k,
             "trees_kept": len(passed),
-            "trees_rejected": len(rejected),
-            "kept_clients": " ".join(kept.tree.owners[0] for kept in passed),
-            "rejected": "; ".join(rejected),
+            "trees_rejected": len(words[False]),
+            "kept": kept,
+            "rejected": rejected,
             "best_tree": max(scores),
             "median_tree": float(np.median(scores)),
         }
-        if rejected:
-            log.info(
-                "round %d: %s below k = %.3f, rejected: %s", self._round, self._score, self._k, "; ".join(rejected)
-            )
+        if self._settings.filters:
+            for verb, side, trees in (("kept", "at least", kept), ("rejected", "below", rejected)):
+                if trees:
+                    log.info("round %d: %s, %s %s k = %.3f: %s", self._round, verb, self._score, side, self._k, trees)
         return passed
 
     def _update_set(self, passed: list[_Kept]) -> bool:
@@ -259,6 +263,11 @@ class FextServer(ServerSide):
         order = np.argsort(-importances, kind="stable")
         words = [f"{names[i]} {100 * importances[i]:.1f} %" for i in order if importances[i] > 0]
         log.info("importance (mean decrease in impurity): %s", ", ".join(words) or "none, the model is a constant")
+        if not self._set and self._facts:
+            log.warning(
+                "no tree reached k = %.3f in any round; the best had %s %.3f: lower strategy.k, or use k=auto, fewer "
+                "rounds or a larger epsilon", self._k, self._score, self._best,
+            )  # fmt: skip
         facts: dict[str, Any] = {
             "trees": len(self._set),
             "nodes": self._model.n_nodes,

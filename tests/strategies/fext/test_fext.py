@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -198,14 +199,16 @@ def test_trees_below_k_are_named_and_left_out() -> None:
     (bad,) = run.server.report()["bad_clients"]
     assert run.facts[0]["trees_kept"] == 3
     assert run.facts[0]["rejected"].startswith(f"client {bad}: ")
+    assert run.facts[0]["kept"].count("client ") == 3
     assert str(bad) not in run.forest.owners
 
 
 def test_when_nothing_passes_the_constant_of_before_stays_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         run = Federation(rounds=2, public=public(TARGETS), k=1.0, own_model="ignore").run()
-    assert "round 2: no tree reaches k = 1.000; the constant prediction stays" in caplog.text
-    assert run.server.report()["rounds_without_a_kept_tree"] == [1, 2]
+        assert "round 2: no tree reaches k = 1.000; the constant prediction stays" in caplog.text
+        assert run.server.report()["rounds_without_a_kept_tree"] == [1, 2]
+    assert "no tree reached k = 1.000 in any round; the best had r2 0." in caplog.text
     assert [facts["trees_kept"] for facts in run.facts] == [0, 0]
     predicted = FextClient().predict(run.client_task(0, 2), rows(TARGETS)[0], run.model)
     np.testing.assert_allclose(predicted, public(TARGETS)[1].mean(), rtol=1e-5)
@@ -347,6 +350,13 @@ def test_the_filter_takes_out_what_bad_clients_send(schema: Schema, attack: Any)
     assert set(run.forest.owners) == {"0", "1", "2", "3", "4"} - bad
 
 
+def test_a_share_of_no_bad_clients_is_the_clean_run() -> None:
+    clean = Federation(rounds=1, public=public(TARGETS)).run()
+    run = Federation(rounds=1, public=public(TARGETS), attack="label_flip", attack_share=0.0).run()
+    assert "bad_clients" not in run.server.report()
+    np.testing.assert_array_equal(run.forest.value, clean.forest.value)
+
+
 def test_only_clients_that_are_named_bad_are() -> None:
     run = Federation(rounds=1, clients=10, public=public(TARGETS), attack="label_flip", attack_share=0.3)
     run.server.participants(1, run.clients)
@@ -393,6 +403,9 @@ def test_a_published_tree_of_noisy_targets_prints_a_record() -> None:
         ({"patience": 0}, "patience 0 must be a whole number from 1"),
         ({"attack": "label_flip"}, "give both, or none"),
         ({"attack_share": 0.3}, "give both, or none"),
+        ({"attack": "constant", "attack_share": 1.2}, "attack_share 1.2 must be a number from 0 to 1"),
+        ({"k": True}, "k True must be a number"),
+        ({"k": math.nan}, "k nan must be a number"),
         ({"own_share": 1.0}, "own_share 1.0 must be a number between 0 to 1"),
         ({"round_budget": "disjoint", "tree_rows": "disjoint"}, "tree_rows=split_budget"),
         ({"accounting": "published", "filter_by": "clients"}, "no budget for client scores"),
