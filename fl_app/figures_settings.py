@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,50 +44,47 @@ def write_setting_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
             title = " ".join([f"{dataset},", *settings, f"{split} split"])
             attacked = [row for row in part if row.get("strategy.attack_share") is not None]
             if len({row["strategy.attack_share"] for row in attacked}) > 1:
-                others = [column for column in telling if column != "strategy.attack_share"]
-                figure = _figure(
-                    attacked,
-                    lambda row: 100 * row["strategy.attack_share"],
-                    lambda row, others=others: f"{setting_label(row, others)}, epsilon {row['epsilon']:g}",
-                    "bad clients, %",
-                    title,
-                )
-                written += save_figure(figure, folder / f"attack-{name}")
+                points = [
+                    (f"{_label(row, telling)}, epsilon {row['epsilon']:g}", 100 * row["strategy.attack_share"], row)
+                    for row in attacked
+                ]
+                written += save_figure(_figure(points, "bad clients, %", title), folder / f"attack-{name}")
             private = [row for row in part if row.get("public_rows") and np.isfinite(row["epsilon"])]
             if len({row["public_rows"] for row in private}) > 1:
-                others = [column for column in telling if column != "asked_clients"]
-                figure = _figure(
-                    private,
-                    lambda row: row["public_rows"] * row["epsilon"],
-                    lambda row, others=others: (
-                        f"{setting_label(row, others)}, {row['clients']} clients of {row['public_rows']} rows"
-                    ),
-                    "rows of a client times epsilon",
-                    title,
-                )
-                for axes in figure.axes:
-                    axes.set_xscale("log")
+                points = [
+                    (
+                        f"{_label(row, telling)}, {row['clients']} x {row['public_rows']} rows",
+                        row["public_rows"] * row["epsilon"],
+                        row,
+                    )
+                    for row in private
+                ]
+                figure = _figure(points, "rows of a client times epsilon", title)
+                figure.axes[0].set_xscale("log")
                 written += save_figure(figure, folder / f"rows-{name}")
     return written
 
 
-def _figure(
-    rows: Sequence[Row], place: Callable[[Row], float], label: Callable[[Row], str], what: str, title: str
-) -> Figure:
-    """Mean score with the range of the seeds, one line a label."""
-    metric = "accuracy" if "accuracy" in rows[0] else "r2"
+def _label(row: Row, telling: Sequence[str]) -> str:
+    """Its setting, but for what the axis or the label itself says."""
+    return setting_label(row, [name for name in telling if name not in ("asked_clients", "strategy.attack_share")])
+
+
+def _figure(points: Sequence[tuple[str, float, Row]], what: str, title: str) -> Figure:
+    """Mean score with the range of the seeds, one line a label; ``points`` are label, place and run."""
+    metric = "accuracy" if "accuracy" in points[0][2] else "r2"
     lines: dict[str, dict[float, list[float]]] = {}
-    for row in rows:
+    for label, place, row in points:
         if metric in row:
-            lines.setdefault(label(row), {}).setdefault(place(row), []).append(row[metric])
+            lines.setdefault(label, {}).setdefault(place, []).append(row[metric])
     figure = Figure(figsize=(5.6, 4.4), layout="constrained")
     axes = figure.add_subplot()
-    for number, (name, points) in enumerate(lines.items()):
-        at = sorted(points)
-        mean = np.array([np.mean(points[x]) for x in at])
-        spread = [mean - [min(points[x]) for x in at], [max(points[x]) for x in at] - mean]
+    for number, (label, scores) in enumerate(lines.items()):
+        at = sorted(scores)
+        mean = np.array([np.mean(scores[x]) for x in at])
+        spread = [mean - [min(scores[x]) for x in at], [max(scores[x]) for x in at] - mean]
         colour = colormaps["viridis"](0.85 * number / max(len(lines) - 1, 1))
-        axes.errorbar(at, mean, yerr=spread, label=name, color=colour, marker=_MARKERS[number % 4], markersize=4,
+        axes.errorbar(at, mean, yerr=spread, label=label, color=colour, marker=_MARKERS[number % 4], markersize=4,
                       capsize=2, linewidth=1.2)  # fmt: skip
     axes.set_xlabel(what)
     axes.set_ylabel("accuracy" if metric == "accuracy" else "R^2")

@@ -55,6 +55,7 @@ class FextServer(ServerSide):
         self._candidates: Forest | None = None
         self._sums: dict[int, np.ndarray] = {}
         self._round = 0
+        self._exchange = 1
         self._k = math.nan
         self._facts: dict[str, Any] = {}
         self._best = -math.inf
@@ -67,6 +68,11 @@ class FextServer(ServerSide):
 
     def _load_public(self) -> PublicRows | None:
         settings = self._settings
+        if settings.scored_by_clients and self.task.clients < 2:
+            raise DPForestError(
+                "strategy.filter_by=clients needs two clients or more, since nobody scores its own trees: use "
+                "strategy.filter_by=public, or strategy.k=null for no filter"
+            )
         if self.task.public_rows is None:
             if settings.filters and settings.filter_by == "public":
                 raise DPForestError(
@@ -121,6 +127,7 @@ class FextServer(ServerSide):
         return not self._is_growing(exchange)
 
     def participants(self, round_: int, clients: list[int]) -> list[int]:
+        self._exchange = round_
         if not self._bad and self._settings.attack_share:
             rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(2,)))
             number = round(self._settings.attack_share * len(clients))
@@ -138,8 +145,9 @@ class FextServer(ServerSide):
         return {BAD: True} if client in self._bad else {}
 
     def check(self, update: ClientUpdate) -> None:
-        if SCORES in update.arrays:
-            self._sums[update.client] = self._read_sums(update.arrays[SCORES])
+        # What is asked for decides, never what comes.
+        if self._settings.scored_by_clients and not self._is_growing(self._exchange):
+            self._sums[update.client] = self._read_sums(update.arrays.get(SCORES, np.empty(0)))
         else:
             self._received[update.client] = self._read_trees(update)
 
@@ -311,6 +319,11 @@ class FextServer(ServerSide):
     def _read_sums(self, sums: np.ndarray) -> np.ndarray:
         assert self._candidates is not None
         expected = FIRST_TREE[self.task.schema.is_classification] + self._candidates.n_trees
-        if sums.shape != (expected,) or sums.dtype.kind != "i" or (np.abs(sums) > _LARGEST_SUM).any():
+        if (
+            sums.shape != (expected,)
+            or sums.dtype.kind != "i"
+            or (sums > _LARGEST_SUM).any()
+            or (sums < -_LARGEST_SUM).any()
+        ):
             raise DPForestError(f"scores have shape {sums.shape} of {sums.dtype}, expected {expected} whole numbers")
         return sums

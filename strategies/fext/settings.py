@@ -54,7 +54,8 @@ class FextSettings:
         Stop after so many rounds without a better score of the whole set on public rows.
     own_model : {"compare", "ignore"}
         A client uses its own latest trees where they have a smaller squared error on rows of its own than the set, by
-        more than two standard errors of the difference. The comparison and its outcome stay local.
+        more than two standard errors of the difference. The comparison and its outcome stay local; a real node,
+        whose test metrics the server sees, does not make it.
     own_share : float
         Share of a client's rows that are set aside for this comparison.
     rows : "schema" or int

@@ -55,6 +55,7 @@ class Federation:
         **options: Any,
     ) -> None:
         self.clients = list(range(clients))
+        self.simulated = True
         load = (lambda: public) if public is not None else None
         self.task = Task(
             schema, FextSettings(**TREES | options), Budget(epsilon), rounds, clients, seed, public_rows=load
@@ -80,6 +81,7 @@ class Federation:
             rng=lambda purpose: np.random.default_rng(entropy(purpose)),
             state=self.states[client],
             config=self.server.config(exchange, client),
+            simulated=self.simulated,
         )
 
     def exchange(self, number: int) -> None:
@@ -259,6 +261,17 @@ def test_a_client_of_another_kind_predicts_with_its_own_trees() -> None:
     assert not update.metrics, "which of the two a client uses is told to nobody"
 
 
+def test_on_a_real_node_no_training_row_decides_what_test_metrics_show() -> None:
+    # Otherwise a server with share-metrics could ask which of two models the rows set aside prefer, again and again.
+    run = Federation(rounds=1, public=public(TARGETS), own_share=0.5, epsilon=np.inf)
+    run.simulated = False
+    X, y = rows(TARGETS, 400, seed=1)
+    update = FextClient().train(run.client_task(0, 1), X, 100 - y, run.model)
+    assert not any(name.startswith("fext-") for name in run.states[0])
+    assert update.arrays["weight"].sum() == pytest.approx(400), "no row is set aside for nothing"
+    np.testing.assert_array_equal(FextClient().predict(run.client_task(0, 1), X, run.model), run.forest.predict(X))
+
+
 def test_rows_set_aside_grow_no_tree() -> None:
     run = Federation(rounds=1, public=public(TARGETS), own_share=0.5, epsilon=np.inf)
     run.exchange(1)
@@ -431,6 +444,7 @@ def test_bad_settings_are_refused_at_the_door(options: dict[str, Any], message: 
         (CLASSES, {"public": public(CLASSES), "score": "r2"}, "score r2 does not fit"),
         (TARGETS, {"public": public(TARGETS), "score": "accuracy"}, "score accuracy does not fit"),
         (TARGETS, {"score": "pearson", "filter_by": "clients"}, "pearson needs public rows"),
+        (TARGETS, {"filter_by": "clients", "clients": 1}, "needs two clients or more"),
         (TARGETS, {"k": None, "target_clip": (0, 200)}, "inside the schema's target_range"),
     ],
 )
@@ -469,9 +483,37 @@ def test_trees_and_scores_that_are_not_sound_are_refused() -> None:
             run.server.check(ClientUpdate({**update.arrays, name: value}, client=0))
     run = Federation(rounds=1, filter_by="clients")
     run.exchange(1)
-    for scores in (np.zeros(3, dtype=np.int64), np.full(7, np.inf), np.zeros((7, 1), dtype=np.int64)):
+    run.server.participants(2, run.clients)
+    for scores in (
+        np.zeros(3, dtype=np.int64),
+        np.full(7, np.inf),
+        np.zeros((7, 1), dtype=np.int64),
+        np.full(7, np.iinfo(np.int64).min),
+    ):
         with pytest.raises(DPForestError, match="scores have shape"):
             run.server.check(ClientUpdate({"scores": scores}, client=0))
+
+
+def test_what_a_client_sends_out_of_turn_is_refused() -> None:
+    # Scores of the right shape where trees are asked for would leave the server without the trees of this client.
+    scores = ClientUpdate({"scores": np.zeros(7, dtype=np.int64)}, client=0)
+    run = Federation(rounds=2, public=public(TARGETS))
+    run.exchange(1)
+    run.server.participants(2, run.clients)
+    with pytest.raises(InvalidForest, match="is missing"):
+        run.server.check(scores)
+    run = Federation(rounds=2, filter_by="clients")
+    trees = FextClient().train(run.client_task(0, 1), *rows(TARGETS), {})
+    run.ledgers[0] = Ledger(run.task.budget)
+    for number in (1, 2):
+        run.exchange(number)
+    run.server.participants(3, run.clients)
+    with pytest.raises(InvalidForest, match="is missing"):
+        run.server.check(scores)
+    run.exchange(3)
+    run.server.participants(4, run.clients)
+    with pytest.raises(DPForestError, match="scores have shape"):
+        run.server.check(ClientUpdate(trees.arrays, client=0))
 
 
 def test_a_client_refuses_candidates_that_are_no_trees_and_keeps_its_budget() -> None:
