@@ -145,7 +145,7 @@ class FextSettings:
                 raise DPForestError(f"{name} {value!r} must be a whole number from 1")
         if self.rows != "schema" and (isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1):
             raise DPForestError(f"rows {self.rows!r} must be 'schema' or a whole number from 1")
-        if (self.attack == "none") != (self.attack_share is None):
+        if bool(self.attack_share) if self.attack == "none" else self.attack_share is None:
             raise DPForestError(
                 f"attack {self.attack} and attack_share {self.attack_share} do not fit: give both, or none"
             )

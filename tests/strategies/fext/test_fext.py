@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpforest.errors import BudgetExceeded, DPForestError, InvalidForest
-from dpforest.forest import pack
+from dpforest.forest import concatenate, pack
 from dpforest.growers.regression import TARGET_UNIT
 from dpforest.ledger import Budget, Ledger
 from dpforest.noise import Noise, Seeded
@@ -349,6 +349,17 @@ def test_calibration_finds_the_straight_line_and_clips_to_the_range() -> None:
     noise_only = np.random.default_rng(0).uniform(0, 100, size=200)
     flat = PublicRows(X, noise_only, TARGETS, "r2").calibrated(run.forest)
     assert flat.predict(X).std() < 6
+
+
+def test_calibration_never_makes_a_set_worse_than_the_mean() -> None:
+    # Leaves far out, whose stretching is cut off at one end of the range only.
+    run = Federation(rounds=1, k=None, epsilon=np.inf, own_model="ignore", depth=1).run()
+    wild = concatenate([run.forest.tree(0)] * 2)
+    wild.value[wild.is_leaf] = np.array([0.0, 100.0, 100.0, 0.5])[:, None]
+    X, _ = rows(TARGETS, 200, seed=5)
+    y = np.clip(2 + 40 * (wild.predict(X) - 50), 0, 100) / 10
+    judge = PublicRows(X, y, TARGETS, "r2")
+    assert judge.score(judge.calibrated(wild)) >= 0
 
 
 # --- attacks ---
