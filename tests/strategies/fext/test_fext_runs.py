@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hand_made import CLIENTS, make, run, table_rows
+from flwr.app import RecordDict
+from hand_made import CLIENTS, Act, Interfering, make, run, table_rows, with_arrays, with_content
 
 from dpforest.errors import DPForestError
 from fl_app import compare
@@ -19,6 +20,8 @@ from fl_app.figures_settings import write_setting_figures
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
 from fl_app.results import read_runs, result_row, telling_columns
+from strategies.fext.client import SCORES
+from strategies.messages import ARRAYS, to_arrays_record
 
 TREES = {"name": "fext", "depth": 3, "shared_below": None, "leaf_share": 0.5, "calibrate": False}
 
@@ -76,6 +79,25 @@ def test_all_clients_rejected_in_every_round(table: dict[str, Any]) -> None:
     assert finished.metrics["rounds_without_a_kept_tree"] == [1, 2]
     assert finished.metrics["trees"] == 0
     assert np.isfinite(finished.metrics["mse"])
+
+
+@pytest.mark.parametrize("filter_by", ["public", "clients"])
+@pytest.mark.parametrize(
+    "act",
+    [
+        with_arrays(left=np.zeros(7, dtype=np.int32)),
+        with_arrays(value=None),
+        with_arrays(value=np.full((8, 1), np.nan, dtype=np.float32)),
+        with_content(RecordDict({ARRAYS: to_arrays_record({SCORES: np.zeros(CLIENTS + 2, dtype=np.int64)})})),
+        with_arrays(scores=np.zeros(CLIENTS + 2, dtype=np.int64), feature=None),
+    ],
+    ids=["cycle", "no leaves", "NaN", "no ledger", "scores for trees"],
+)
+def test_a_client_whose_trees_are_not_sound_costs_its_own_only(table: dict[str, Any], filter_by: str, act: Act) -> None:
+    finished = run(fext(table, rounds=2, filter_by=filter_by, k=0.3), app=Interfering({2: act}))
+    assert {failure.client for failure in finished.failures} == {2}
+    assert set(finished.metrics["trees_kept_by_client"]) <= {"0", "1", "3"}
+    assert finished.metrics["r2"] > 0.8
 
 
 def test_a_run_without_rounds_is_refused(table: dict[str, Any]) -> None:
