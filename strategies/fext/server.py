@@ -16,7 +16,7 @@ from dpforest.forest import Forest, Limits, concatenate, feature_importances, pa
 from dpforest.growers.own_values import UNPROTECTED
 from dpforest.ledger import Entry
 from strategies.fext.client import BAD, SCORES
-from strategies.fext.rounds import plan_rounds, planned_releases, trees_a_client
+from strategies.fext.rounds import plan_rounds, planned_releases, size_a_client
 from strategies.fext.scores import FIRST_TREE, PublicRows, combine_client_sums
 from strategies.fext.settings import DEEPEST, FextSettings, leaf_output
 from strategies.forests import model_arrays, save_forest
@@ -24,7 +24,7 @@ from strategies.method import Arrays, ClientUpdate, ServerSide, Task
 
 log = logging.getLogger(__name__)
 
-# Nodes of one client's trees: a complete tree of the greatest depth a grower makes, or one with a leaf a record.
+# Nodes of one client's published tree, which has up to a leaf a record.
 _MOST_NODES = 4_000_000
 _LARGEST_SUM = 1 << 62
 _RULES_SAVED = 50
@@ -311,8 +311,11 @@ class FextServer(ServerSide):
 
     def _read_trees(self, update: ClientUpdate) -> Forest:
         """One client's trees; raises InvalidForest if they are not sound."""
-        trees = trees_a_client(self._plans[0].resolved) if self._plans else 1
-        limits = Limits(trees=trees, nodes=_MOST_NODES, depth=DEEPEST)
+        limits = Limits(trees=1, nodes=_MOST_NODES, depth=DEEPEST)
+        if self._plans:
+            # Not more than was planned: a set of huge trees would be refused by all clients.
+            trees, depth = size_a_client(self._plans[0].resolved)
+            limits = Limits(trees=trees, nodes=trees * (2 ** (depth + 1) - 1), depth=depth)
         forest = unpack(update.arrays, self.task.schema, leaf_output(self.task.schema), limits=limits)
         return forest.with_owner(str(update.client))
 

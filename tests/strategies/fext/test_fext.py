@@ -492,6 +492,10 @@ def test_trees_and_scores_that_are_not_sound_are_refused() -> None:
     }.items():
         with pytest.raises(InvalidForest):
             run.server.check(ClientUpdate({**update.arrays, name: value}, client=0))
+    deeper = Federation(rounds=1, depth=4, k=None)
+    larger = FextClient().train(deeper.client_task(0, 1), *rows(TARGETS), {})
+    with pytest.raises(InvalidForest, match="31 nodes in 1 trees; allowed: 15 nodes"):
+        run.server.check(ClientUpdate(larger.arrays, client=0))
     run = Federation(rounds=1, filter_by="clients")
     run.exchange(1)
     run.server.participants(2, run.clients)
