@@ -146,6 +146,7 @@ def _client_task(message: Message, context: Context, experiment: Experiment, cli
         rng=rng,
         state=context.state,
         config=config,
+        simulated=simulated,
     )
 
 

@@ -92,7 +92,7 @@ def by_dataset(
 def setting_label(row: dict[str, Any], telling: Mapping[str, Sequence[str]]) -> str:
     """A short label: the method and the settings that tell its runs apart (`telling_of_methods`)."""
     names = telling[row["strategy"]]
-    values = [f"{name.removeprefix('strategy.')}={row[name]}" for name in names if name in row]
+    values = [f"{name.removeprefix('strategy.').removeprefix('asked_')}={row[name]}" for name in names if name in row]
     return " ".join([str(row["strategy"]), *values])
 
 

@@ -110,7 +110,10 @@ def stability_table(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any
 
 def _groups(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str, str], Group]:
     """Runs that differ in epsilon and seed only."""
-    telling = telling_of_methods(rows)
+    telling = {
+        method: [name for name in names if name != "partition"]  # is said anyway
+        for method, names in telling_of_methods(rows).items()
+    }
     groups: dict[tuple[str, str, str], Group] = {}
     for run, row in zip(runs, rows, strict=True):
         key = str(row["dataset"]), str(row["split"]), f"{setting_label(row, telling)} {row['partition']}"
@@ -213,7 +216,7 @@ def _heat_map(importances: dict[float, np.ndarray], features: Sequence[str], tit
     percent = 100 * np.stack([vectors.mean(axis=0) for vectors in importances.values()], axis=1)
     most = np.sort(np.argsort(-percent.max(axis=1), kind="stable")[:_MAPPED])
     percent, features = percent[most], [features[i] for i in most]
-    figure = Figure(figsize=(2.6 + 0.75 * len(importances), 1.4 + 0.2 * len(features)), layout="constrained")
+    figure = Figure(figsize=(max(5.2, 2.6 + 0.75 * len(importances)), 1.4 + 0.2 * len(features)), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(percent, aspect="auto", cmap="viridis", vmin=0)
     axes.set_xticks(np.arange(len(importances)), [_label(epsilon) for epsilon in importances], rotation=45, ha="right")

@@ -14,10 +14,10 @@ from fl_app.run_folder import find_runs, read_run, write_table
 RESULTS = "results.csv"
 _METRICS = (
     "accuracy", "balanced_accuracy", "macro_f1", "log_loss", "worst_client", "mse", "mae", "r2", "pearson",
-    "test_rows", "clients", "rounds", "bytes_down", "bytes_up", "bytes_of_rows", "seconds", "failures",
+    "test_rows", "clients", "rounds", "bytes_down", "bytes_up", "bytes_of_rows", "public_rows", "seconds", "failures",
 )  # fmt: skip
 # Beside the settings of the method and the data set, what tells runs apart; never the seed, a fold or the budget.
-_SETUP = ("partition", "part", "asked_rounds")
+_SETUP = ("partition", "asked_clients", "part", "asked_rounds")
 log = logging.getLogger(__name__)
 
 
@@ -31,6 +31,7 @@ def result_row(run: dict[str, Any]) -> dict[str, Any]:
         "strategy": config["strategy"]["name"],
         "dataset": config["dataset"]["name"],
         "partition": config["partition"]["kind"],
+        "asked_clients": config["partition"].get("clients"),
         "split": config["evaluation"]["split"],
         "part": config["evaluation"]["part"],
         "fold": config["evaluation"]["fold"],

@@ -202,6 +202,7 @@ def _metrics(
     }
     if (schema := strategy.side.task.schema).rows:
         # What uploading the rows in single precision would cost, by their public number: the true one is private.
+        metrics["public_rows"] = schema.rows
         metrics["bytes_of_rows"] = 4 * (schema.n_features + 1) * schema.rows * len(strategy.cohort.train)
     if judged and experiment.memorization:
         metrics |= _memorization(experiment, judged)

@@ -75,6 +75,9 @@ class ClientTask(Task):
         Stays on the client between the rounds of a run.
     config : mapping
         Settings of this one message from the method's server side; untrusted.
+    simulated : bool
+        Whether the node is simulated, where what it answers reaches a researcher who has all rows anyway. On a real
+        node, test metrics reach the server: nothing that training rows decide without a mechanism may show in them.
     """
 
     client: int = 0
@@ -84,6 +87,7 @@ class ClientTask(Task):
     rng: Callable[[str], np.random.Generator] = field(kw_only=True)
     state: RecordDict = field(default_factory=RecordDict)
     config: Mapping[str, Any] = field(default_factory=dict)
+    simulated: bool = False
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,14 @@ def grow_at_own_values(columns, y, n_classes, order, strength, max_depth, min_le
                     rest = whole - sum_left
                     gain = (sum_left * sum_left / n_left + rest * rest / (n - n_left) - whole * whole / n) / n
                 # The largest score with Gumbel noise is the exponential mechanism's draw.
-                noised = direction * gain if greedy else strength * gain - np.log(rng.standard_exponential())
+                if greedy:
+                    noised = direction * gain
+                else:
+                    noise = rng.standard_exponential()
+                    noised = strength * gain
+                    # -log(noise) is below 1 / noise, so that most candidates need no logarithm.
+                    if not noise * (largest - noised) >= 1.0:
+                        noised -= np.log(noise)
                 if noised > largest:
                     best_f, best_t, best, largest = f, values[row], n_left, noised
         if best_f < 0:
@@ -137,3 +144,26 @@ def grow_at_own_values(columns, y, n_classes, order, strength, max_depth, min_le
         n_nodes += 2
         v += 1
     return feature[:n_nodes], threshold[:n_nodes], left[:n_nodes], depth[:n_nodes], first[:n_nodes], last[:n_nodes]
+
+
+@njit(cache=True, nogil=True)
+def leaf_values(y, n_classes, rows, left, first, last):
+    """Exact mean of the targets, or shares of the classes, in every leaf; shape (n_nodes, max(n_classes, 1)).
+
+    Parameters
+    ----------
+    rows : int32 array of shape (n_rows,)
+        ``order[0]`` of `grow_at_own_values`, whose other parameters and results these are.
+    """
+    value = np.zeros((left.shape[0], max(n_classes, 1)))
+    for v in range(left.shape[0]):
+        if left[v] < 0:
+            for i in range(first[v], last[v]):
+                target = y[rows[i]]
+                if n_classes > 0:
+                    value[v, np.int64(target)] += 1.0
+                else:
+                    value[v, 0] += target
+            for k in range(value.shape[1]):
+                value[v, k] /= last[v] - first[v]
+    return value

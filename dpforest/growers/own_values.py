@@ -14,7 +14,7 @@ import numpy as np
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest
 from dpforest.forest.codec import fill_inner_nodes
-from dpforest.growers.own_value_kernels import grow_at_own_values
+from dpforest.growers.own_value_kernels import grow_at_own_values, leaf_values
 from dpforest.schema import Schema
 
 UNPROTECTED = (
@@ -73,10 +73,7 @@ def grow_with_own_values(
         columns, y, n_classes, order, strength, depth, min_leaf, rng
     )
     is_leaf = left < 0
-    value = np.zeros((len(feature), schema.n_outputs))
-    for v in np.flatnonzero(is_leaf):
-        targets = y[order[0, first[v] : last[v]]]
-        value[v] = np.bincount(targets.astype(int), minlength=n_classes) / len(targets) if n_classes else targets.mean()
+    value = leaf_values(y, n_classes, order[0], left, first, last)
     forest = Forest(
         schema=schema,
         output="probability" if n_classes else "target",

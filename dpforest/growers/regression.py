@@ -311,12 +311,13 @@ def _finish(
     noise_variance = 0.0 if math.isinf(leaf_epsilon) else 2.0 / leaf_epsilon**2
     noise_of_sum = noise_variance * sums[:, 2]
     mean = np.full(n_nodes, 0.5)
-    for node in range(n_nodes):
-        above, spread = (0.5, _ROOT_SD) if node == 0 else (mean[(node - 1) // 2], _NODE_SD)
-        n = records[node]
-        uncertain = n * _RECORD_SD**2 + noise_of_sum[node] * (own[node] ** 2 + (1 - own[node]) ** 2)
-        weight = n * n * spread**2 / max(n * n * spread**2 + uncertain, 1e-12)
-        mean[node] = weight * own[node] + (1 - weight) * above
+    for first in 2 ** np.arange(n_nodes.bit_length()) - 1:  # of each depth
+        at = np.arange(first, 2 * first + 1)
+        above, spread = (0.5, _ROOT_SD) if first == 0 else (mean[(at - 1) // 2], _NODE_SD)
+        n = records[at]
+        uncertain = n * _RECORD_SD**2 + noise_of_sum[at] * (own[at] ** 2 + (1 - own[at]) ** 2)
+        weight = n * n * spread**2 / np.maximum(n * n * spread**2 + uncertain, 1e-12)
+        mean[at] = weight * own[at] + (1 - weight) * above
     low, high = resolved.target_range
     value = np.zeros((n_nodes, 1))
     value[n_inner:, 0] = low + mean[n_inner:] * (high - low)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 from dpforest.errors import DPForestError
@@ -102,20 +103,40 @@ class Entry:
             A key is unknown or a value is of the wrong kind.
         """
         try:
-            return cls(
-                what=_text(plain["what"]),
-                mechanism=_text(plain["mechanism"]),
-                epsilon=_cost(plain["epsilon"]),
-                mu=_cost(plain["mu"]),
-                times=int(plain["times"]),
-                rows=_text(plain["rows"]),
-                sampling=_cost(plain["sampling"]),
-                fixed_size=bool(plain["fixed_size"]),
-                protected=_flag(plain["protected"]),
-                note=_text(plain["note"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
+            return _checked(*[plain[name] for name in _NAMES])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DPForestError(f"not a ledger entry: {error!r}") from error
+
+
+_NAMES = tuple(field.name for field in fields(Entry))
+
+
+@lru_cache(maxsize=4096, typed=True)  # the clients of a run write the same lines, and send them again in every round
+def _checked(
+    what: Any,
+    mechanism: Any,
+    epsilon: Any,
+    mu: Any,
+    times: Any,
+    rows: Any,
+    sampling: Any,
+    fixed_size: Any,
+    protected: Any,
+    note: Any,
+) -> Entry:
+    """The entry of these values, which nobody has looked at yet."""
+    return Entry(
+        what=_text(what),
+        mechanism=_text(mechanism),
+        epsilon=_cost(epsilon),
+        mu=_cost(mu),
+        times=int(times),
+        rows=_text(rows),
+        sampling=_cost(sampling),
+        fixed_size=bool(fixed_size),
+        protected=_flag(protected),
+        note=_text(note),
+    )
 
 
 def _text(value: Any) -> str:

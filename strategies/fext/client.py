@@ -107,6 +107,15 @@ class FextClient(ForestClient):
         return own if gain.mean() > 2 * gain.std() / np.sqrt(len(gain)) else forest
 
 
+def _compares(task: ClientTask) -> bool:
+    """Whether the client chooses between the set and its own trees.
+
+    A real node does not: its only predictions are those whose test metrics it sends, and a server could find out what
+    the rows set aside are by asking which of two models they prefer, as often as it likes.
+    """
+    return task.simulated and task.settings.own_model == "compare"
+
+
 def _parts(task: ClientTask, n_rows: int, rounds: int) -> np.ndarray:
     """What each row is for: a round (from 0), or `_SET_ASIDE`; drawn once and the same in all rounds of a run.
 
@@ -114,7 +123,7 @@ def _parts(task: ClientTask, n_rows: int, rounds: int) -> np.ndarray:
     """
     settings: FextSettings = task.settings
     disjoint = settings.round_budget == "disjoint" and rounds > 1
-    if not disjoint and settings.own_model == "ignore":
+    if not disjoint and not _compares(task):
         return np.zeros(n_rows, dtype=np.int16)
     kept = task.state.get(_PARTS)
     if isinstance(kept, ArrayRecord):
@@ -124,7 +133,7 @@ def _parts(task: ClientTask, n_rows: int, rounds: int) -> np.ndarray:
         return parts
     rng = task.rng("parts")
     parts = rng.integers(rounds, size=n_rows).astype(np.int16) if disjoint else np.zeros(n_rows, dtype=np.int16)
-    if settings.own_model == "compare":
+    if _compares(task):
         parts[rng.random(n_rows) < settings.own_share] = _SET_ASIDE
     task.state[_PARTS] = to_arrays_record({"parts": parts})
     return parts
@@ -142,8 +151,7 @@ def _grow(task: ClientTask, plan: RoundPlan, ledger: PartLedger, X: np.ndarray, 
 
 def _remember(task: ClientTask, forest: Forest, X: np.ndarray, y: np.ndarray) -> None:
     """Keep the latest own trees, and the rows to compare them on."""
-    settings: FextSettings = task.settings
-    if settings.own_model == "ignore" or not len(y):
+    if not _compares(task) or not len(y):
         return
     task.state[_OWN] = to_arrays_record(model_arrays(forest, pack(forest)))
     if _ASIDE not in task.state:

@@ -51,7 +51,7 @@ class RoundPlan:
         else:
             entries = planned_entries(self.resolved, self.trees, task.schema)
         if self.scores:
-            most = task.clients * trees_a_client(self.resolved)
+            most = task.clients * size_a_client(self.resolved)[0]
             mechanism = score_mechanism(self.scores, most, task.schema.is_classification)
             entries.append(mechanism.entry("scores of all trees"))
         return [replace(entry, rows=_inside(entry.rows, self.rows)) for entry in entries]
@@ -98,9 +98,10 @@ def plan_rounds(task: Task) -> list[RoundPlan]:
     ]
 
 
-def trees_a_client(resolved: ResolvedSettings | ResolvedRegression) -> int:
-    """How many trees a client sends a round."""
-    return resolved.splits.trees if isinstance(resolved, ResolvedRegression) else resolved.trees
+def size_a_client(resolved: ResolvedSettings | ResolvedRegression) -> tuple[int, int]:
+    """How many trees a client sends a round, and how deep they are."""
+    splits = resolved.splits if isinstance(resolved, ResolvedRegression) else resolved
+    return splits.trees, splits.depth
 
 
 def score_mechanism(epsilon: float, trees: int, is_classification: bool) -> DiscreteLaplaceCounts:

@@ -72,7 +72,8 @@ class PublicRows:
         """The same trees with all leaves ``x`` replaced by ``a + b x``, which fits these rows best; for targets.
 
         The slope is shrunk by what its own uncertainty says (James, Stein 1961), so that a forest that tells nothing
-        becomes a constant, and leaves are clipped to the target's range.
+        becomes a constant, and leaves are clipped to the target's range. Where clipping spoils the fit, so that the
+        mean of these rows would do better, all leaves become that mean.
         """
         predicted = forest.predict(self.X)
         n, centre, spread = len(predicted), float(predicted.mean()), float(predicted.var())
@@ -84,6 +85,8 @@ class PublicRows:
         assert forest.schema.target_range is not None
         value = np.clip(float(self.y.mean()) + slope * (forest.value - centre), *forest.schema.target_range)
         stretched = replace(forest, value=value)
+        if ((stretched.predict(self.X) - self.y) ** 2).mean() > self.y.var():
+            value[:] = self.y.mean()
         fill_inner_nodes(stretched)
         return stretched
 

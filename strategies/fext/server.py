@@ -16,7 +16,7 @@ from dpforest.forest import Forest, Limits, concatenate, feature_importances, pa
 from dpforest.growers.own_values import UNPROTECTED
 from dpforest.ledger import Entry
 from strategies.fext.client import BAD, SCORES
-from strategies.fext.rounds import plan_rounds, planned_releases, trees_a_client
+from strategies.fext.rounds import plan_rounds, planned_releases, size_a_client
 from strategies.fext.scores import FIRST_TREE, PublicRows, combine_client_sums
 from strategies.fext.settings import DEEPEST, FextSettings, leaf_output
 from strategies.forests import model_arrays, save_forest
@@ -24,7 +24,7 @@ from strategies.method import Arrays, ClientUpdate, ServerSide, Task
 
 log = logging.getLogger(__name__)
 
-# Nodes of one client's trees: a complete tree of the greatest depth a grower makes, or one with a leaf a record.
+# Nodes of one client's published tree, which has up to a leaf a record.
 _MOST_NODES = 4_000_000
 _LARGEST_SUM = 1 << 62
 _RULES_SAVED = 50
@@ -55,8 +55,10 @@ class FextServer(ServerSide):
         self._candidates: Forest | None = None
         self._sums: dict[int, np.ndarray] = {}
         self._round = 0
+        self._exchange = 1
         self._k = math.nan
         self._facts: dict[str, Any] = {}
+        self._best = -math.inf
         self._set_scores: list[float] = []
         self._empty_rounds: list[int] = []
         self._kept_by: dict[str, int] = {}
@@ -66,6 +68,11 @@ class FextServer(ServerSide):
 
     def _load_public(self) -> PublicRows | None:
         settings = self._settings
+        if settings.scored_by_clients and self.task.clients < 2:
+            raise DPForestError(
+                "strategy.filter_by=clients needs two clients or more, since nobody scores its own trees: use "
+                "strategy.filter_by=public, or strategy.k=null for no filter"
+            )
         if self.task.public_rows is None:
             if settings.filters and settings.filter_by == "public":
                 raise DPForestError(
@@ -120,6 +127,7 @@ class FextServer(ServerSide):
         return not self._is_growing(exchange)
 
     def participants(self, round_: int, clients: list[int]) -> list[int]:
+        self._exchange = round_
         if not self._bad and self._settings.attack_share:
             rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(2,)))
             number = round(self._settings.attack_share * len(clients))
@@ -137,8 +145,9 @@ class FextServer(ServerSide):
         return {BAD: True} if client in self._bad else {}
 
     def check(self, update: ClientUpdate) -> None:
-        if SCORES in update.arrays:
-            self._sums[update.client] = self._read_sums(update.arrays[SCORES])
+        # What is asked for decides, never what comes.
+        if self._settings.scored_by_clients and not self._is_growing(self._exchange):
+            self._sums[update.client] = self._read_sums(update.arrays.get(SCORES, np.empty(0)))
         else:
             self._received[update.client] = self._read_trees(update)
 
@@ -180,27 +189,30 @@ class FextServer(ServerSide):
         return scores
 
     def _filter(self, candidates: Forest, scores: list[float]) -> list[_Kept]:
-        passed, rejected = [], []
+        passed: list[_Kept] = []
+        words: dict[bool, list[str]] = {True: [], False: []}
         for tree, score in enumerate(scores):
             owner = candidates.owners[tree]
-            if not self._settings.filters or score >= self._k:
+            passes = not self._settings.filters or score >= self._k
+            words[passes].append(f"client {owner}: {score:.3f}")
+            if passes:
                 passed.append(_Kept(candidates.tree(tree), score))
                 self._kept_by[owner] = self._kept_by.get(owner, 0) + 1
-            else:
-                rejected.append(f"client {owner}: {score:.3f}")
+        kept, rejected = "; ".join(words[True]), "; ".join(words[False])
+        self._best = max(self._best, *scores)
         self._facts = {
             "k": self._k,
             "trees_kept": len(passed),
-            "trees_rejected": len(rejected),
-            "kept_clients": " ".join(kept.tree.owners[0] for kept in passed),
-            "rejected": "; ".join(rejected),
+            "trees_rejected": len(words[False]),
+            "kept": kept,
+            "rejected": rejected,
             "best_tree": max(scores),
             "median_tree": float(np.median(scores)),
         }
-        if rejected:
-            log.info(
-                "round %d: %s below k = %.3f, rejected: %s", self._round, self._score, self._k, "; ".join(rejected)
-            )
+        if self._settings.filters:
+            for verb, side, trees in (("kept", "at least", kept), ("rejected", "below", rejected)):
+                if trees:
+                    log.info("round %d: %s, %s %s k = %.3f: %s", self._round, verb, self._score, side, self._k, trees)
         return passed
 
     def _update_set(self, passed: list[_Kept]) -> bool:
@@ -259,6 +271,11 @@ class FextServer(ServerSide):
         order = np.argsort(-importances, kind="stable")
         words = [f"{names[i]} {100 * importances[i]:.1f} %" for i in order if importances[i] > 0]
         log.info("importance (mean decrease in impurity): %s", ", ".join(words) or "none, the model is a constant")
+        if not self._set and self._facts:
+            log.warning(
+                "no tree reached k = %.3f in any round; the best had %s %.3f: lower strategy.k, or use k=auto, fewer "
+                "rounds or a larger epsilon", self._k, self._score, self._best,
+            )  # fmt: skip
         facts: dict[str, Any] = {
             "trees": len(self._set),
             "nodes": self._model.n_nodes,
@@ -294,14 +311,22 @@ class FextServer(ServerSide):
 
     def _read_trees(self, update: ClientUpdate) -> Forest:
         """One client's trees; raises InvalidForest if they are not sound."""
-        trees = trees_a_client(self._plans[0].resolved) if self._plans else 1
-        limits = Limits(trees=trees, nodes=_MOST_NODES, depth=DEEPEST)
+        limits = Limits(trees=1, nodes=_MOST_NODES, depth=DEEPEST)
+        if self._plans:
+            # Not more than was planned: a set of huge trees would be refused by all clients.
+            trees, depth = size_a_client(self._plans[0].resolved)
+            limits = Limits(trees=trees, nodes=trees * (2 ** (depth + 1) - 1), depth=depth)
         forest = unpack(update.arrays, self.task.schema, leaf_output(self.task.schema), limits=limits)
         return forest.with_owner(str(update.client))
 
     def _read_sums(self, sums: np.ndarray) -> np.ndarray:
         assert self._candidates is not None
         expected = FIRST_TREE[self.task.schema.is_classification] + self._candidates.n_trees
-        if sums.shape != (expected,) or sums.dtype.kind != "i" or (np.abs(sums) > _LARGEST_SUM).any():
+        if (
+            sums.shape != (expected,)
+            or sums.dtype.kind != "i"
+            or (sums > _LARGEST_SUM).any()
+            or (sums < -_LARGEST_SUM).any()
+        ):
             raise DPForestError(f"scores have shape {sums.shape} of {sums.dtype}, expected {expected} whole numbers")
         return sums

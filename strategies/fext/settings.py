@@ -54,7 +54,8 @@ class FextSettings:
         Stop after so many rounds without a better score of the whole set on public rows.
     own_model : {"compare", "ignore"}
         A client uses its own latest trees where they have a smaller squared error on rows of its own than the set, by
-        more than two standard errors of the difference. The comparison and its outcome stay local.
+        more than two standard errors of the difference. The comparison and its outcome stay local; a real node,
+        whose test metrics the server sees, does not make it.
     own_share : float
         Share of a client's rows that are set aside for this comparison.
     rows : "schema" or int
@@ -77,8 +78,8 @@ class FextSettings:
     attack : {"none", "label_flip", "random_leaves", "constant"}
         What bad clients do, in a simulation: learn the next class (or the mirrored target), send random leaf values, or
         always the last class (or the largest target).
-    attack_share : float
-        Share of the training clients that are bad.
+    attack_share : float or None
+        Share of the training clients that are bad; None without an attack.
     """
 
     accounting: Literal["tight", "published"] = "tight"
@@ -109,7 +110,7 @@ class FextSettings:
     sign_as_printed: bool = False
     row_share: float = 1.0
     attack: Literal["none", "label_flip", "random_leaves", "constant"] = "none"
-    attack_share: float = 0.0
+    attack_share: float | None = None
 
     def __post_init__(self) -> None:
         choices = {
@@ -134,7 +135,8 @@ class FextSettings:
         for name in ("score_share", "own_share"):
             _check_number(name, getattr(self, name), 0, 1, open_ends=True)
         _check_number("row_share", self.row_share, 0, 1, open_low=True)
-        _check_number("attack_share", self.attack_share, 0, 1)
+        if self.attack_share is not None:
+            _check_number("attack_share", self.attack_share, 0, 1)
         _check_number("balance", self.balance, 0, 1)
         _check_number("gain_sensitivity", self.gain_sensitivity, 0, math.inf, open_ends=True)
         for name in ("patience", "min_leaf", "most_trees"):
@@ -143,9 +145,9 @@ class FextSettings:
                 raise DPForestError(f"{name} {value!r} must be a whole number from 1")
         if self.rows != "schema" and (isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1):
             raise DPForestError(f"rows {self.rows!r} must be 'schema' or a whole number from 1")
-        if (self.attack == "none") != (self.attack_share == 0):
+        if bool(self.attack_share) if self.attack == "none" else self.attack_share is None:
             raise DPForestError(
-                f"attack {self.attack} and attack_share {self.attack_share:g} do not fit: give both, or none"
+                f"attack {self.attack} and attack_share {self.attack_share} do not fit: give both, or none"
             )
         if self.accounting == "published":
             if self.filter_by == "clients":

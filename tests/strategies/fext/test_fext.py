@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpforest.errors import BudgetExceeded, DPForestError, InvalidForest
-from dpforest.forest import pack
+from dpforest.forest import concatenate, pack
 from dpforest.growers.regression import TARGET_UNIT
 from dpforest.ledger import Budget, Ledger
 from dpforest.noise import Noise, Seeded
@@ -54,6 +55,7 @@ class Federation:
         **options: Any,
     ) -> None:
         self.clients = list(range(clients))
+        self.simulated = True
         load = (lambda: public) if public is not None else None
         self.task = Task(
             schema, FextSettings(**TREES | options), Budget(epsilon), rounds, clients, seed, public_rows=load
@@ -79,6 +81,7 @@ class Federation:
             rng=lambda purpose: np.random.default_rng(entropy(purpose)),
             state=self.states[client],
             config=self.server.config(exchange, client),
+            simulated=self.simulated,
         )
 
     def exchange(self, number: int) -> None:
@@ -198,14 +201,16 @@ def test_trees_below_k_are_named_and_left_out() -> None:
     (bad,) = run.server.report()["bad_clients"]
     assert run.facts[0]["trees_kept"] == 3
     assert run.facts[0]["rejected"].startswith(f"client {bad}: ")
+    assert run.facts[0]["kept"].count("client ") == 3
     assert str(bad) not in run.forest.owners
 
 
 def test_when_nothing_passes_the_constant_of_before_stays_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         run = Federation(rounds=2, public=public(TARGETS), k=1.0, own_model="ignore").run()
-    assert "round 2: no tree reaches k = 1.000; the constant prediction stays" in caplog.text
-    assert run.server.report()["rounds_without_a_kept_tree"] == [1, 2]
+        assert "round 2: no tree reaches k = 1.000; the constant prediction stays" in caplog.text
+        assert run.server.report()["rounds_without_a_kept_tree"] == [1, 2]
+    assert "no tree reached k = 1.000 in any round; the best had r2 0." in caplog.text
     assert [facts["trees_kept"] for facts in run.facts] == [0, 0]
     predicted = FextClient().predict(run.client_task(0, 2), rows(TARGETS)[0], run.model)
     np.testing.assert_allclose(predicted, public(TARGETS)[1].mean(), rtol=1e-5)
@@ -254,6 +259,17 @@ def test_a_client_of_another_kind_predicts_with_its_own_trees() -> None:
     assert ((own - mirrored) ** 2).mean() < 300 < ((of_others - mirrored) ** 2).mean()
     assert ((of_others - y) ** 2).mean() < 300
     assert not update.metrics, "which of the two a client uses is told to nobody"
+
+
+def test_on_a_real_node_no_training_row_decides_what_test_metrics_show() -> None:
+    # Otherwise a server with share-metrics could ask which of two models the rows set aside prefer, again and again.
+    run = Federation(rounds=1, public=public(TARGETS), own_share=0.5, epsilon=np.inf)
+    run.simulated = False
+    X, y = rows(TARGETS, 400, seed=1)
+    update = FextClient().train(run.client_task(0, 1), X, 100 - y, run.model)
+    assert not any(name.startswith("fext-") for name in run.states[0])
+    assert update.arrays["weight"].sum() == pytest.approx(400), "no row is set aside for nothing"
+    np.testing.assert_array_equal(FextClient().predict(run.client_task(0, 1), X, run.model), run.forest.predict(X))
 
 
 def test_rows_set_aside_grow_no_tree() -> None:
@@ -335,6 +351,17 @@ def test_calibration_finds_the_straight_line_and_clips_to_the_range() -> None:
     assert flat.predict(X).std() < 6
 
 
+def test_calibration_never_makes_a_set_worse_than_the_mean() -> None:
+    # Leaves far out, whose stretching is cut off at one end of the range only.
+    run = Federation(rounds=1, k=None, epsilon=np.inf, own_model="ignore", depth=1).run()
+    wild = concatenate([run.forest.tree(0)] * 2)
+    wild.value[wild.is_leaf] = np.array([0.0, 100.0, 100.0, 0.5])[:, None]
+    X, _ = rows(TARGETS, 200, seed=5)
+    y = np.clip(2 + 40 * (wild.predict(X) - 50), 0, 100) / 10
+    judge = PublicRows(X, y, TARGETS, "r2")
+    assert judge.score(judge.calibrated(wild)) >= 0
+
+
 # --- attacks ---
 
 
@@ -345,6 +372,13 @@ def test_the_filter_takes_out_what_bad_clients_send(schema: Schema, attack: Any)
     bad = {str(client) for client in run.server.report()["bad_clients"]}
     assert len(bad) == 2
     assert set(run.forest.owners) == {"0", "1", "2", "3", "4"} - bad
+
+
+def test_a_share_of_no_bad_clients_is_the_clean_run() -> None:
+    clean = Federation(rounds=1, public=public(TARGETS)).run()
+    run = Federation(rounds=1, public=public(TARGETS), attack="label_flip", attack_share=0.0).run()
+    assert "bad_clients" not in run.server.report()
+    np.testing.assert_array_equal(run.forest.value, clean.forest.value)
 
 
 def test_only_clients_that_are_named_bad_are() -> None:
@@ -393,6 +427,9 @@ def test_a_published_tree_of_noisy_targets_prints_a_record() -> None:
         ({"patience": 0}, "patience 0 must be a whole number from 1"),
         ({"attack": "label_flip"}, "give both, or none"),
         ({"attack_share": 0.3}, "give both, or none"),
+        ({"attack": "constant", "attack_share": 1.2}, "attack_share 1.2 must be a number from 0 to 1"),
+        ({"k": True}, "k True must be a number"),
+        ({"k": math.nan}, "k nan must be a number"),
         ({"own_share": 1.0}, "own_share 1.0 must be a number between 0 to 1"),
         ({"round_budget": "disjoint", "tree_rows": "disjoint"}, "tree_rows=split_budget"),
         ({"accounting": "published", "filter_by": "clients"}, "no budget for client scores"),
@@ -418,6 +455,7 @@ def test_bad_settings_are_refused_at_the_door(options: dict[str, Any], message: 
         (CLASSES, {"public": public(CLASSES), "score": "r2"}, "score r2 does not fit"),
         (TARGETS, {"public": public(TARGETS), "score": "accuracy"}, "score accuracy does not fit"),
         (TARGETS, {"score": "pearson", "filter_by": "clients"}, "pearson needs public rows"),
+        (TARGETS, {"filter_by": "clients", "clients": 1}, "needs two clients or more"),
         (TARGETS, {"k": None, "target_clip": (0, 200)}, "inside the schema's target_range"),
     ],
 )
@@ -454,11 +492,43 @@ def test_trees_and_scores_that_are_not_sound_are_refused() -> None:
     }.items():
         with pytest.raises(InvalidForest):
             run.server.check(ClientUpdate({**update.arrays, name: value}, client=0))
+    deeper = Federation(rounds=1, depth=4, k=None)
+    larger = FextClient().train(deeper.client_task(0, 1), *rows(TARGETS), {})
+    with pytest.raises(InvalidForest, match="31 nodes in 1 trees; allowed: 15 nodes"):
+        run.server.check(ClientUpdate(larger.arrays, client=0))
     run = Federation(rounds=1, filter_by="clients")
     run.exchange(1)
-    for scores in (np.zeros(3, dtype=np.int64), np.full(7, np.inf), np.zeros((7, 1), dtype=np.int64)):
+    run.server.participants(2, run.clients)
+    for scores in (
+        np.zeros(3, dtype=np.int64),
+        np.full(7, np.inf),
+        np.zeros((7, 1), dtype=np.int64),
+        np.full(7, np.iinfo(np.int64).min),
+    ):
         with pytest.raises(DPForestError, match="scores have shape"):
             run.server.check(ClientUpdate({"scores": scores}, client=0))
+
+
+def test_what_a_client_sends_out_of_turn_is_refused() -> None:
+    # Scores of the right shape where trees are asked for would leave the server without the trees of this client.
+    scores = ClientUpdate({"scores": np.zeros(7, dtype=np.int64)}, client=0)
+    run = Federation(rounds=2, public=public(TARGETS))
+    run.exchange(1)
+    run.server.participants(2, run.clients)
+    with pytest.raises(InvalidForest, match="is missing"):
+        run.server.check(scores)
+    run = Federation(rounds=2, filter_by="clients")
+    trees = FextClient().train(run.client_task(0, 1), *rows(TARGETS), {})
+    run.ledgers[0] = Ledger(run.task.budget)
+    for number in (1, 2):
+        run.exchange(number)
+    run.server.participants(3, run.clients)
+    with pytest.raises(InvalidForest, match="is missing"):
+        run.server.check(scores)
+    run.exchange(3)
+    run.server.participants(4, run.clients)
+    with pytest.raises(DPForestError, match="scores have shape"):
+        run.server.check(ClientUpdate(trees.arrays, client=0))
 
 
 def test_a_client_refuses_candidates_that_are_no_trees_and_keeps_its_budget() -> None:

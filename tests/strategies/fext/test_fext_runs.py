@@ -8,16 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hand_made import CLIENTS, make, run, table_rows
+from flwr.app import RecordDict
+from hand_made import CLIENTS, Act, Interfering, make, run, table_rows, with_arrays, with_content
 
 from dpforest.errors import DPForestError
 from fl_app import compare
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, to_experiment
 from fl_app.figures_fext import stability_rows
+from fl_app.figures_settings import write_setting_figures
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
-from fl_app.results import read_runs, result_row
+from fl_app.results import read_runs, result_row, telling_columns
+from strategies.fext.client import SCORES
+from strategies.messages import ARRAYS, to_arrays_record
 
 TREES = {"name": "fext", "depth": 3, "shared_below": None, "leaf_share": 0.5, "calibrate": False}
 
@@ -40,7 +44,7 @@ def table(tmp_path: Path) -> dict[str, Any]:
 
 
 def fext(table: dict[str, Any], epsilon: float | str = 20.0, public_share: float = 0.25, **options: Any) -> Any:
-    settings = {key: options.pop(key) for key in list(options) if key not in ("rounds", "seed")}
+    settings = {key: options.pop(key) for key in list(options) if key not in ("rounds", "seed", "partition")}
     return make(table, epsilon, strategy=TREES | settings, evaluation={"public_share": public_share}, **options)
 
 
@@ -77,6 +81,25 @@ def test_all_clients_rejected_in_every_round(table: dict[str, Any]) -> None:
     assert np.isfinite(finished.metrics["mse"])
 
 
+@pytest.mark.parametrize("filter_by", ["public", "clients"])
+@pytest.mark.parametrize(
+    "act",
+    [
+        with_arrays(left=np.zeros(7, dtype=np.int32)),
+        with_arrays(value=None),
+        with_arrays(value=np.full((8, 1), np.nan, dtype=np.float32)),
+        with_content(RecordDict({ARRAYS: to_arrays_record({SCORES: np.zeros(CLIENTS + 2, dtype=np.int64)})})),
+        with_arrays(scores=np.zeros(CLIENTS + 2, dtype=np.int64), feature=None),
+    ],
+    ids=["cycle", "no leaves", "NaN", "no ledger", "scores for trees"],
+)
+def test_a_client_whose_trees_are_not_sound_costs_its_own_only(table: dict[str, Any], filter_by: str, act: Act) -> None:
+    finished = run(fext(table, rounds=2, filter_by=filter_by, k=0.3), app=Interfering({2: act}))
+    assert {failure.client for failure in finished.failures} == {2}
+    assert set(finished.metrics["trees_kept_by_client"]) <= {"0", "1", "3"}
+    assert finished.metrics["r2"] > 0.8
+
+
 def test_a_run_without_rounds_is_refused(table: dict[str, Any]) -> None:
     with pytest.raises(DPForestError, match="rounds 0 must be a whole number from 1"):
         fext(table, rounds=0)
@@ -107,6 +130,34 @@ def test_comparing_runs_draws_rounds_and_importances_and_measures_stability(
     written = {file.name for file in (tmp_path / "figures").iterdir()}
     expected = {f"{kind}-table-row.svg" for kind in ("rounds", "importance", "importance-map")}
     assert expected | {"importance_stability.csv"} <= written
+
+
+def test_comparing_runs_draws_bad_clients_and_rows(table: dict[str, Any], tmp_path: Path) -> None:
+    sweep = tmp_path / "sweep"
+    for number, (share, k) in enumerate([(0.0, "auto"), (0.5, "auto"), (0.0, None), (0.5, None)]):
+        experiment = fext(table, k=k, attack="label_flip", attack_share=share)
+        run_job(experiment, InProcessGrid(client_app, CLIENTS), sweep / str(number))
+    for clients in (2, CLIENTS):
+        experiment = fext(table, partition={"kind": "iid", "clients": clients})
+        run_job(experiment, InProcessGrid(client_app, clients), tmp_path / "rows" / str(clients))
+    rows = [result_row(run) for run in read_runs([sweep])]
+    assert {row["strategy.attack_share"]: row["r2"] for row in rows if row["strategy.k"] == "auto"}[0.5] > 0.8
+    assert {row["strategy.attack_share"]: row["r2"] for row in rows if row["strategy.k"] is None}[0.5] < 0.5
+    assert [path.name for path in write_setting_figures(rows, tmp_path)] == [
+        "attack-table-row.svg",
+        "attack-table-row.png",
+    ]
+    rows = [result_row(run) for run in read_runs([tmp_path / "rows"])]
+    assert [row["public_rows"] for row in rows] == [400, 200]
+    assert telling_columns(rows) == ["asked_clients"]
+    assert [path.name for path in write_setting_figures(rows, tmp_path)] == ["rows-table-row.svg", "rows-table-row.png"]
+
+
+@pytest.mark.parametrize("experiment", ["fext_dp_rows", "fext_poisoning"])
+def test_the_experiments_on_rows_and_bad_clients_compose(experiment: str) -> None:
+    composed = to_experiment(compose_config([f"experiment={experiment}"]))
+    assert composed.settings.accounting == "tight"
+    assert composed.evaluation.public_share == 0.25
 
 
 @pytest.mark.parametrize("experiment", ["fext_dp", "fext_dp_tight"])

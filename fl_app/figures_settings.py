@@ -1,0 +1,94 @@
+"""Figures of a score against what a sweep varies beside epsilon: the share of bad clients, the rows of a client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+
+from fl_app.figures import STYLE, by_dataset, legend_below, save_figure, setting_label
+from fl_app.results import telling_columns, telling_of_methods
+
+_MARKERS = ("o", "s", "^", "D")
+
+Row = dict[str, Any]
+
+
+def write_setting_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw the score against the share of bad clients, and against rows times epsilon, where they vary.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Runs as flat rows, from `fl_app.results.result_row`.
+    folder : Path
+        Made if it is not there.
+
+    Returns
+    -------
+    list of Path
+        SVG and PNG files.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    telling, of_methods = telling_columns(rows), telling_of_methods(rows)
+    written: list[Path] = []
+    with matplotlib.rc_context(STYLE):
+        for (dataset, split, settings), here in by_dataset(rows, telling).items():
+            part = [row for row, wanted in zip(rows, here, strict=True) if wanted]
+            name = "-".join([dataset, split, *settings]).replace("=", "-")
+            title = " ".join([f"{dataset},", *settings, f"{split} split"])
+            attacked = [row for row in part if row.get("strategy.attack_share") is not None]
+            if len({row["strategy.attack_share"] for row in attacked}) > 1:
+                points = [
+                    (f"{_label(row, of_methods)}, epsilon {row['epsilon']:g}", 100 * row["strategy.attack_share"], row)
+                    for row in attacked
+                ]
+                written += save_figure(_figure(points, "bad clients, %", title), folder / f"attack-{name}")
+            private = [row for row in part if row.get("public_rows") and np.isfinite(row["epsilon"])]
+            if len({row["public_rows"] for row in private}) > 1:
+                points = [
+                    (
+                        f"{_label(row, of_methods)}, {row['clients']} x {row['public_rows']} rows",
+                        row["public_rows"] * row["epsilon"],
+                        row,
+                    )
+                    for row in private
+                ]
+                figure = _figure(points, "rows of a client times epsilon", title)
+                figure.axes[0].set_xscale("log")
+                written += save_figure(figure, folder / f"rows-{name}")
+    return written
+
+
+def _label(row: Row, telling: Mapping[str, Sequence[str]]) -> str:
+    """Its setting, but for what the axis or the label itself says."""
+    own = [name for name in telling[row["strategy"]] if name not in ("asked_clients", "strategy.attack_share")]
+    return setting_label(row, {row["strategy"]: own})
+
+
+def _figure(points: Sequence[tuple[str, float, Row]], what: str, title: str) -> Figure:
+    """Mean score with the range of the seeds, one line a label; ``points`` are label, place and run."""
+    metric = "accuracy" if "accuracy" in points[0][2] else "r2"
+    lines: dict[str, dict[float, list[float]]] = {}
+    for label, place, row in points:
+        if metric in row:
+            lines.setdefault(label, {}).setdefault(place, []).append(row[metric])
+    figure = Figure(figsize=(5.6, 4.4), layout="constrained")
+    axes = figure.add_subplot()
+    for number, (label, scores) in enumerate(lines.items()):
+        at = sorted(scores)
+        mean = np.array([np.mean(scores[x]) for x in at])
+        spread = [mean - [min(scores[x]) for x in at], [max(scores[x]) for x in at] - mean]
+        colour = colormaps["viridis"](0.85 * number / max(len(lines) - 1, 1))
+        axes.errorbar(at, mean, yerr=spread, label=label, color=colour, marker=_MARKERS[number % 4], markersize=4,
+                      capsize=2, linewidth=1.2)  # fmt: skip
+    axes.set_xlabel(what)
+    axes.set_ylabel("accuracy" if metric == "accuracy" else "R^2")
+    axes.set_title(title, loc="left", fontsize=9)
+    legend_below(figure)
+    return figure
