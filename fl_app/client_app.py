@@ -169,7 +169,7 @@ def _ledger(context: Context, experiment: Experiment, config: ConfigRecord, simu
     if not simulated:
         spend_lifetime_budget(experiment, context)
     context.state.clear()
-    ledger = Ledger(experiment.privacy.budget, experiment.method.unit, experiment.trust)
+    ledger = Ledger(experiment.budget, experiment.method.unit, experiment.trust)
     context.state[_STATE] = ConfigRecord({"run": run, "terms": terms, "ledger": json.dumps(ledger.to_dict())})
     return ledger
 

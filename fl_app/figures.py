@@ -144,7 +144,8 @@ def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, style: int) 
         )  # fmt: skip
     without = runs[np.isinf(runs["epsilon"])]
     if len(without):
-        axes.axhline(without[metric].mean(), color=colour, linestyle=line, linewidth=0.8, alpha=0.6)
+        name = None if len(finite) else f"{label}, no privacy"
+        axes.axhline(without[metric].mean(), color=colour, linestyle=line, linewidth=0.8, alpha=0.6, label=name)
 
 
 def published(name: str) -> dict[str, Any]:

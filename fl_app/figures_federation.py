@@ -80,7 +80,8 @@ def convergence(pairs: Sequence[Pair], telling: Sequence[str]) -> dict[tuple[str
         judged = pd.DataFrame({"bytes": sent, "score": table[metric]}).dropna()
         judged["round"] = np.arange(1, len(judged) + 1)  # an exchange before the first round makes no model
         epsilon = float(row["epsilon"])
-        label = f"{setting_label(row, [t for t in telling if t.startswith('strategy.')])}, epsilon {epsilon:g}"
+        budget = f"epsilon {epsilon:g}" if np.isfinite(epsilon) else "no privacy"
+        label = f"{setting_label(row, [t for t in telling if t.startswith('strategy.')])}, {budget}"
         found.setdefault((short_unit(row["unit"]), str(row["strategy"]), epsilon, label), []).append(judged)
     return dict(sorted(found.items()))
 

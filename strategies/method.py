@@ -236,6 +236,8 @@ class Method:
     self_protecting : bool, or callable of settings to bool
         Whether the client's own mechanisms cover all that it sends, whatever the server does. A real node takes part
         in any other method only if its owner has named it in the node configuration.
+    uses_budget : bool
+        False for a method that guarantees nothing whatever epsilon says: its runs have an infinite budget.
     """
 
     name: str
@@ -246,6 +248,7 @@ class Method:
     trust: str | Callable[[Any], str]
     default_rounds: int = 1
     self_protecting: bool | Callable[[Any], bool] = False
+    uses_budget: bool = True
 
     def trust_under(self, settings: Any) -> str:
         """Who must be trusted under settings of this method."""

@@ -13,5 +13,6 @@ METHODS = (
         client=CentralizedClient,
         unit=RECORD_UNIT,
         trust="server trusted with every row",
+        uses_budget=False,
     ),
 )

@@ -15,5 +15,6 @@ METHODS = (
         unit=RECORD_UNIT,
         trust="server trusted with every client's weights",
         default_rounds=10,
+        uses_budget=False,
     ),
 )

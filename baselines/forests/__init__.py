@@ -23,5 +23,6 @@ METHODS = (
         client=CentralizedClient,
         unit=RECORD_UNIT,
         trust="server sees all rows",
+        uses_budget=False,
     ),
 )
