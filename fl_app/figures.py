@@ -21,6 +21,8 @@ from fl_app.results import telling_columns
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _FIXED = ("one_shot", "boost", "fext", "dp_sgd", "dp_fedavg", "fedavg", "centralized")
 _LINES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
+_LEGEND = 7
+_LETTER = 0.55 * _LEGEND  # mean width, in points
 STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -61,6 +63,7 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
     frame = pd.DataFrame(rows)
     telling = telling_columns(rows)
     frame["setting"] = [setting_label(row, telling) for row in rows]
+    frame["label"] = [f"{setting_label(row, telling)} ({promise(row)})" for row in rows]
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
         for (dataset, split, settings), here in by_dataset(rows, telling).items():
@@ -100,6 +103,13 @@ def short_unit(unit: str) -> str:
     return unit.split(" added")[0].removeprefix("one ")
 
 
+def promise(row: dict[str, Any]) -> str:
+    """What a guarantee of this run would be about: privacy unit, trust and delta, in a few words."""
+    delta = f"delta {row['delta']:g}" if row["delta"] else "pure"
+    words = [short_unit(row["unit"]), row["trust"].split(":")[0], *([delta] if np.isfinite(row["epsilon"]) else [])]
+    return "; ".join(words)
+
+
 def _against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Sequence[str]) -> Figure:
     """Mean score with its range, one panel a privacy unit; hollow marks where nothing is guaranteed."""
     metric = "accuracy" if "accuracy" in frame and frame["accuracy"].notna().any() else "r2"
@@ -108,8 +118,8 @@ def _against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Se
     for number, unit in enumerate(units, 1):
         axes = figure.add_subplot(1, len(units), number, sharey=figure.axes[0] if figure.axes else None)
         part = frame[frame["unit"] == unit]
-        for style, (setting, runs) in enumerate(part.groupby("setting")):
-            _curve(axes, runs, metric, str(setting), style)
+        for style, (label, runs) in enumerate(part.groupby("label")):
+            _curve(axes, runs, metric, str(label), style)
         _published_curves(axes, dataset, split, short_unit(unit))
         axes.set_xscale("log")
         axes.set_xlabel("epsilon, total of a client over the run")
@@ -126,7 +136,11 @@ def legend_below(figure: Figure) -> None:
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=2, fontsize=7)
+    longest = max(map(len, entries), default=0)
+    fit = int(72 * figure.get_figwidth() / (_LETTER * longest + 40))
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside lower center", ncols=min(max(fit, 1), 2), fontsize=_LEGEND
+    )
 
 
 def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, style: int) -> None:

@@ -153,8 +153,10 @@ class NetworkServer(ServerSide):
 
     def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
         if round_ <= self._before:
-            sums = np.sum([update.arrays[SUMS] for update in updates if SUMS in update.arrays], axis=0)
-            self._standard = Standard.of_sums(sums, self.architecture.inputs)
+            sent = [update.arrays[SUMS] for update in updates if SUMS in update.arrays]
+            if not sent:
+                raise DPForestError("no client sent sums to standardise the features by: use standardize=public")
+            self._standard = Standard.of_sums(np.sum(sent, axis=0), self.architecture.inputs)
         else:
             trained = [update for update in updates if SUMS not in update.arrays]
             self._momentum = self.rounds.server_momentum * self._momentum + self.mean_step(

@@ -13,6 +13,7 @@ pytest.importorskip("tensorflow")
 
 from baselines.fedavg.settings import FedAvgSettings
 from baselines.mlp.network import network_for
+from dpforest.errors import DPForestError
 from dpforest.ledger import Budget
 from strategies.method import ClientUpdate
 
@@ -146,6 +147,12 @@ def test_without_a_budget_the_standardisation_is_exact_and_the_ledger_still_says
     assert federation.model["inputs/mean"] == pytest.approx(X.mean(axis=0), abs=1e-5)
     assert federation.model["inputs/scale"] == pytest.approx(X.std(axis=0), abs=1e-5)
     assert federation.accuracy() > 0.95
+
+
+def test_weights_in_place_of_sums_are_not_used_for_the_standardisation() -> None:
+    server = start("fedavg", clients=1).server
+    with pytest.raises(DPForestError, match="no client sent sums"):
+        server.aggregate(1, [ClientUpdate(server.initial_arrays(), {"rows": 10}, 0)])
 
 
 def test_the_model_is_saved_without_pickle(tmp_path: Path) -> None:
