@@ -84,7 +84,8 @@ def test_what_pays_no_heed_to_epsilon_is_one_line_of_a_sweep_over_it(tmp_path: P
     # epsilon, delta, guarantee, unit, trust, runs
     assert re.search(r"inf +- +holds +record +server trusted +2 ", line)
     write_figures(runs, rows, tmp_path / "f")
-    assert "fedavg, no privacy" in (tmp_path / "f" / "epsilon-hapt-row.svg").read_text()
+    text = (tmp_path / "f" / "epsilon-hapt-row.svg").read_text()
+    assert "fedavg (record; server trusted), no privacy" in text
 
 
 def test_convergence_is_over_rounds_and_all_bytes_and_by_unit(tmp_path: Path) -> None:
@@ -122,6 +123,8 @@ def test_figures_are_drawn_with_a_panel_for_each_unit(tmp_path: Path) -> None:
     text = (tmp_path / "f" / "epsilon-hapt-row.svg").read_text()
     assert "unit: one record" in text
     assert "unit: one client's whole data" in text
+    assert "dp_sgd (record; server trusted; delta 1e-05)" in text
+    assert "dp_fedavg (client's whole data; server trusted; delta 1e-05)" in text
     # The chapter claims a guarantee for records, so it stands in that panel.
     assert "HAR chapter, table 1, DP-FedAvg" in text
 
