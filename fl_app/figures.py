@@ -17,9 +17,17 @@ from matplotlib.ticker import MaxNLocator
 
 from fl_app.results import telling_columns
 
-# Okabe and Ito's palette, without yellow (too light on white).
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_FIXED = ("one_shot", "boost", "fext", "dp_sgd", "dp_fedavg", "fedavg", "centralized")
+# Okabe and Ito's palette, without yellow (too light on white), for the methods that are most often compared; then dark
+# ones of Tol's muted palette.
+_COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+    "#882255", "#332288", "#999933", "#117733", "#661100",
+)  # fmt: skip
+_FIXED = (
+    "one_shot", "boost", "fext", "dp_sgd", "dp_fedavg", "fedavg", "centralized",
+    "dp_fedavg_published", "centralized_mlp", "standalone_mlp", "standalone",
+)  # fmt: skip
+_OTHERS = _COLOURS[7:]
 _LINES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
 _LEGEND = 7
 _LETTER = 0.55 * _LEGEND  # mean width, in points
@@ -39,7 +47,7 @@ def colour_of(strategy: str) -> str:
     """The colour of a method, the same in every figure."""
     if strategy in _FIXED:
         return _COLOURS[_FIXED.index(strategy)]
-    return _COLOURS[hashlib.sha256(strategy.encode()).digest()[0] % len(_COLOURS)]
+    return _OTHERS[hashlib.sha256(strategy.encode()).digest()[0] % len(_OTHERS)]
 
 
 def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
@@ -105,8 +113,11 @@ def short_unit(unit: str) -> str:
 
 def promise(row: dict[str, Any]) -> str:
     """What a guarantee of this run would be about: privacy unit, trust and delta, in a few words."""
-    delta = f"delta {row['delta']:g}" if row["delta"] else "pure"
-    words = [short_unit(row["unit"]), row["trust"].split(":")[0], *([delta] if np.isfinite(row["epsilon"]) else [])]
+    words = [short_unit(row["unit"]), row["trust"].split(":")[0]]
+    if str(row["guarantee"]).startswith("guarantee: none"):
+        words.append("no guarantee")
+    elif np.isfinite(row["epsilon"]):
+        words.append(f"delta {row['delta']:g}" if row["delta"] else "pure")
     return "; ".join(words)
 
 
@@ -158,8 +169,8 @@ def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, style: int) 
         )  # fmt: skip
     without = runs[np.isinf(runs["epsilon"])]
     if len(without):
-        name = None if len(finite) else f"{label}, no privacy"
-        axes.axhline(without[metric].mean(), color=colour, linestyle=line, linewidth=0.8, alpha=0.6, label=name)
+        axes.axhline(without[metric].mean(), color=colour, linestyle=line, linewidth=0.8, alpha=0.6,
+                     label=None if len(finite) else label)  # fmt: skip
 
 
 def published(name: str) -> dict[str, Any]:

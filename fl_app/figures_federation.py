@@ -81,8 +81,9 @@ def convergence(pairs: Sequence[Pair], telling: Sequence[str]) -> dict[tuple[str
         judged = pd.DataFrame({"bytes": sent, "score": table[metric]}).dropna()
         judged["round"] = np.arange(1, len(judged) + 1)  # an exchange before the first round makes no model
         epsilon = float(row["epsilon"])
-        budget = f"epsilon {epsilon:g}" if np.isfinite(epsilon) else "no privacy"
-        label = f"{setting_label(row, [t for t in telling if t.startswith('strategy.')])}, {budget} ({promise(row)})"
+        words = [setting_label(row, [t for t in telling if t.startswith("strategy.")])]
+        words += [f"epsilon {epsilon:g}"] if np.isfinite(epsilon) else []
+        label = f"{', '.join(words)} ({promise(row)})"
         found.setdefault((short_unit(row["unit"]), str(row["strategy"]), epsilon, label), []).append(judged)
     return dict(sorted(found.items()))
 

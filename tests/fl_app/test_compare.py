@@ -79,13 +79,15 @@ def test_seeds_share_a_line_and_what_guarantees_nothing_says_so(tmp_path: Path) 
 
 def test_what_pays_no_heed_to_epsilon_is_one_line_of_a_sweep_over_it(tmp_path: Path) -> None:
     runs = [a_run(tmp_path, "fedavg", RECORD, epsilon, seed=seed) for epsilon in (0.1, 1.0) for seed in (0, 1)]
+    for run in runs:
+        run["privacy"]["guarantee"] = "guarantee: none (weights)"
     rows = [result_row(run) for run in runs]
     (line,) = comparison_table(rows).splitlines()[2:]
     # epsilon, delta, guarantee, unit, trust, runs
-    assert re.search(r"inf +- +holds +record +server trusted +2 ", line)
+    assert re.search(r"inf +- +none +record +server trusted +2 ", line)
     write_figures(runs, rows, tmp_path / "f")
     text = (tmp_path / "f" / "epsilon-hapt-row.svg").read_text()
-    assert "fedavg (record; server trusted), no privacy" in text
+    assert "fedavg (record; server trusted; no guarantee)" in text
 
 
 def test_convergence_is_over_rounds_and_all_bytes_and_by_unit(tmp_path: Path) -> None:
