@@ -33,7 +33,8 @@ def comparison_table(rows: Sequence[dict[str, Any]]) -> str:
     frame[keys] = frame[keys].astype(dict.fromkeys(keys, str))
     lines = []
     for key, group in frame.groupby([*keys, *promise], sort=True, dropna=False):
-        *setting, epsilon, delta, holds, unit, trust = key
+        *setting, spent, delta, holds, unit, trust = key
+        epsilon = float(str(spent))
         # A sweep over epsilon repeats what pays no heed to it.
         group = group.drop_duplicates(["seed", "fold", primary])
         scores = group[primary].dropna()
