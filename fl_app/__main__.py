@@ -25,6 +25,7 @@ from fl_app.session import SimulationSession, quiet_flower
 from strategies.method import TooFewClients
 
 log = logging.getLogger("fl_app")
+_START = 600  # seconds that workers may take to start; on a busy machine some do
 
 
 class _Engine:
@@ -47,7 +48,7 @@ class _Engine:
             else:
                 raise DPForestError(f"engine.kind {kind!r} must be simulation or in_process")
             self._grid = self._opened.__enter__()
-            self._nodes = roster(self._grid, wait_for_nodes(self._grid, wanted, 120), 120)
+            self._nodes = roster(self._grid, wait_for_nodes(self._grid, wanted, _START), _START)
             self._key = (kind, ray_address)
         return self._grid, {client: node for client, node in self._nodes.items() if client < wanted}
 
