@@ -28,6 +28,7 @@ from fl_app.session import SimulationSession, quiet_flower
 from strategies.method import TooFewClients
 
 log = logging.getLogger("fl_app")
+_START = 600  # seconds that workers may take to start; on a busy machine some do
 
 
 class _Engine:
@@ -50,7 +51,7 @@ class _Engine:
             else:
                 raise DPForestError(f"engine.kind {kind!r} must be simulation or in_process")
             self._grid = self._opened.__enter__()
-            self._nodes = roster(self._grid, wait_for_nodes(self._grid, wanted, 120), 120)
+            self._nodes = roster(self._grid, wait_for_nodes(self._grid, wanted, _START), _START)
             self._key = (kind, ray_address)
         return self._grid, {client: node for client, node in self._nodes.items() if client < wanted}
 
@@ -81,7 +82,7 @@ def _job(config: DictConfig) -> None:
     overrides = list(HydraConfig.get().overrides.task)
     try:
         experiment = to_experiment(config)
-        if sweep and not experiment.method.spends_budget(experiment.settings):
+        if sweep and not experiment.method.uses_budget:
             experiment = dataclasses.replace(experiment, privacy=Privacy(math.inf))
             if _is_repeated(experiment):
                 log.info("%s: skipped, as no budget makes a difference to it", " ".join(overrides))

@@ -85,8 +85,11 @@ def _train(message: Message, context: Context, experiment: Experiment, client: i
     if not len(rows) and (is_simulated(context) or not experiment.method.protects_itself(experiment.settings)):
         # A method that protects itself grows on no rows too: on a real node this answer would tell none from one.
         raise BadMessage("this client has no training rows")
-    update = experiment.method.client().train(task, rows.X, rows.y, read_arrays(message.content))
-    _keep_ledger(context, task.ledger)
+    try:
+        update = experiment.method.client().train(task, rows.X, rows.y, read_arrays(message.content))
+    finally:
+        # Also where training fails after it has drawn its noise: that it failed may follow from what was paid for.
+        _keep_ledger(context, task.ledger)
     return update_content(update, client, task.ledger, "seeded" if _is_seeded(experiment, context) else "secure")
 
 
@@ -170,7 +173,7 @@ def _ledger(context: Context, experiment: Experiment, config: ConfigRecord, simu
     if not simulated:
         spend_lifetime_budget(experiment, context)
     context.state.clear()
-    ledger = Ledger(experiment.privacy.budget, experiment.method.unit, experiment.trust)
+    ledger = Ledger(experiment.budget, experiment.method.unit, experiment.trust)
     context.state[_STATE] = ConfigRecord({"run": run, "terms": terms, "ledger": json.dumps(ledger.to_dict())})
     return ledger
 

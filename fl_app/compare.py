@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,9 +34,13 @@ def comparison_table(rows: Sequence[dict[str, Any]]) -> str:
     frame[keys] = frame[keys].astype(dict.fromkeys(keys, str))
     lines = []
     for key, group in frame.groupby([*keys, *promise], sort=True, dropna=False):
-        *setting, epsilon, delta, holds, unit, trust = key
+        *setting, spent, delta, holds, unit, trust = key
+        epsilon = float(str(spent))
+        # A sweep over epsilon repeats what pays no heed to it.
+        group = group.drop_duplicates(["seed", "fold", primary])
         scores = group[primary].dropna()
-        cells = [*map(str, setting), f"{epsilon:g}", f"{delta:g}", str(holds), str(unit), str(trust)]
+        cells = [*map(str, setting), f"{epsilon:g}", f"{delta:g}" if math.isfinite(epsilon) else "-"]
+        cells += [str(holds), str(unit), str(trust)]
         cells += [str(len(group)), f"{scores.mean():.3f} [{scores.min():.3f} to {scores.max():.3f}]"]
         if "balanced_accuracy" in frame:
             cells.append(f"{group['balanced_accuracy'].mean():.3f}")

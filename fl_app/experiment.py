@@ -129,6 +129,11 @@ class Experiment:
         return build_source(str(self.dataset.get("name")), values)
 
     @property
+    def budget(self) -> Budget:
+        """What each client may spend; infinite for a method that guarantees nothing."""
+        return self.privacy.budget if self.method.uses_budget else Budget(math.inf)
+
+    @property
     def total_rounds(self) -> int:
         """Rounds of the run."""
         return self.rounds or self.method.default_rounds
@@ -167,7 +172,7 @@ class Experiment:
         return Task(
             schema=self.schema(clients),
             settings=self.settings,
-            budget=self.privacy.budget,
+            budget=self.budget,
             rounds=self.total_rounds,
             clients=self.roles(clients).count("train"),
             seed=self.seed,

@@ -17,10 +17,20 @@ from matplotlib.ticker import MaxNLocator
 
 from fl_app.results import telling_columns, telling_of_methods
 
-# Okabe and Ito's palette, without yellow (too light on white).
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_FIXED = ("one_shot", "boost", "fext", "dp_sgd", "dp_fedavg", "fedavg", "centralized")
+# Okabe and Ito's palette, without yellow (too light on white), for the methods that are most often compared; then dark
+# ones of Tol's muted palette.
+_COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+    "#882255", "#332288", "#999933", "#117733", "#661100",
+)  # fmt: skip
+_FIXED = (
+    "one_shot", "boost", "fext", "dp_sgd", "dp_fedavg", "fedavg", "centralized",
+    "dp_fedavg_published", "centralized_mlp", "standalone_mlp", "standalone",
+)  # fmt: skip
+_OTHERS = _COLOURS[7:]
 _LINES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
+_LEGEND = 7
+_LETTER = 0.55 * _LEGEND  # mean width, in points
 STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -37,7 +47,7 @@ def colour_of(strategy: str) -> str:
     """The colour of a method, the same in every figure."""
     if strategy in _FIXED:
         return _COLOURS[_FIXED.index(strategy)]
-    return _COLOURS[hashlib.sha256(strategy.encode()).digest()[0] % len(_COLOURS)]
+    return _OTHERS[hashlib.sha256(strategy.encode()).digest()[0] % len(_OTHERS)]
 
 
 def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
@@ -61,6 +71,7 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
     frame = pd.DataFrame(rows)
     telling, of_methods = telling_columns(rows), telling_of_methods(rows)
     frame["setting"] = [setting_label(row, of_methods) for row in rows]
+    frame["label"] = [f"{setting_label(row, of_methods)} ({promise(row)})" for row in rows]
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
         for (dataset, split, settings), here in by_dataset(rows, telling).items():
@@ -101,13 +112,23 @@ def short_unit(unit: str) -> str:
     return unit.split(" added")[0].removeprefix("one ")
 
 
+def promise(row: dict[str, Any]) -> str:
+    """What a guarantee of this run would be about: privacy unit, trust and delta, in a few words."""
+    words = [short_unit(row["unit"]), row["trust"].split(":")[0]]
+    if str(row["guarantee"]).startswith("guarantee: none"):
+        words.append("no guarantee")
+    elif np.isfinite(row["epsilon"]):
+        words.append(f"delta {row['delta']:g}" if row["delta"] else "pure")
+    return "; ".join(words)
+
+
 def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Sequence[str]) -> Figure:
     """Mean scores with their range, one column a privacy unit; hollow marks where nothing is guaranteed.
 
     Parameters
     ----------
     frame : DataFrame
-        Runs on one data set and split as flat rows, with the label of their curve in ``setting``.
+        Runs on one data set and split as flat rows, with their ``setting`` and the ``label`` of their curve.
     settings : sequence of str
         Settings of the data set, for the title.
     """
@@ -125,11 +146,11 @@ def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Seq
             axes = figure.add_subplot(len(metrics), len(units), line * len(units) + column + 1, sharey=first)
             first = first or axes
             part = frame[has_budget & (frame["unit"] == unit)]
-            for style, (setting, runs) in enumerate(part.groupby("setting")):
-                _curve(axes, runs, metric, str(setting), style)
-            for style, (setting, runs) in enumerate(free.groupby("setting")):
+            for style, (label, runs) in enumerate(part.groupby("label")):
+                _curve(axes, runs, metric, str(label), style)
+            for style, (label, runs) in enumerate(free.groupby("label")):
                 axes.axhline(runs[metric].mean(), color="black", linestyle=_LINES[style % 4], linewidth=0.9,
-                             label=f"{setting!s}, no privacy")  # fmt: skip
+                             label=str(label))  # fmt: skip
             if metric != "balanced_accuracy":
                 _published_curves(axes, dataset, split, short_unit(unit))
             axes.set_xscale("log")
@@ -148,7 +169,11 @@ def legend_below(figure: Figure) -> None:
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=2, fontsize=7)
+    longest = max(map(len, entries), default=0)
+    fit = int(72 * figure.get_figwidth() / (_LETTER * longest + 40))
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside lower center", ncols=min(max(fit, 1), 2), fontsize=_LEGEND
+    )
 
 
 def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, style: int) -> None:
@@ -166,7 +191,8 @@ def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, style: int) 
         )  # fmt: skip
     without = runs[np.isinf(runs["epsilon"])]
     if len(without):
-        axes.axhline(without[metric].mean(), color=colour, linestyle=line, linewidth=0.8, alpha=0.6)
+        axes.axhline(without[metric].mean(), color=colour, linestyle=line, linewidth=0.8, alpha=0.6,
+                     label=None if len(finite) else label)  # fmt: skip
 
 
 def published(name: str) -> dict[str, Any]:

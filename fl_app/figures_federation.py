@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from dpforest.errors import DPForestError
 from fl_app.data import client_data
 from fl_app.experiment import Experiment
-from fl_app.figures import STYLE, by_dataset, colour_of, legend_below, save_figure, setting_label, short_unit
+from fl_app.figures import STYLE, by_dataset, colour_of, legend_below, promise, save_figure, setting_label, short_unit
 from fl_app.results import telling_columns, telling_of_methods
 
 _DASHES = ("-", "--", ":", "-.")
@@ -83,7 +84,9 @@ def convergence(
         judged = pd.DataFrame({"bytes": sent, "score": table[metric]}).dropna()
         judged["round"] = np.arange(1, len(judged) + 1)  # an exchange before the first round makes no model
         epsilon = float(row["epsilon"])
-        label = f"{setting_label(row, telling)}, epsilon {epsilon:g}"
+        words = [setting_label(row, telling)]
+        words += [f"epsilon {epsilon:g}"] if np.isfinite(epsilon) else []
+        label = f"{', '.join(words)} ({promise(row)})"
         found.setdefault((short_unit(row["unit"]), str(row["strategy"]), epsilon, label), []).append(judged)
     return dict(sorted(found.items()))
 
@@ -124,12 +127,18 @@ def _convergence(
     for line, unit in enumerate(units):
         for column, (over, label) in enumerate((("round", "round"), ("bytes", "MB sent, down and up, all clients"))):
             first = figure.axes[0] if figure.axes else None
-            axes = figure.add_subplot(len(units), 2, 2 * line + column + 1, sharey=first)
+            above = figure.axes[column] if line else None
+            axes = figure.add_subplot(len(units), 2, 2 * line + column + 1, sharey=first, sharex=above)
             mine = {key: tables for key, tables in curves.items() if key[0] == unit}
             for number, ((_, strategy, _, name), tables) in enumerate(mine.items()):
                 _mean_curve(axes, tables, over, colour_of(strategy), _DASHES[number % 4], name)
             for size in raw_rows if over == "bytes" else ():
                 axes.axvline(size / 1e6, color="0.45", linestyle=":", linewidth=0.8, label="sending the raw rows")
+            if over == "bytes":
+                axes.set_xscale("log")
+                axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                axes.xaxis.set_major_formatter("{x:g}")
+                axes.xaxis.set_minor_formatter(NullFormatter())
             axes.set_xlabel(label)
             axes.set_ylabel(metric)
             if not column:

@@ -14,7 +14,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from dpforest.explain import compare_importances, mean_stability
-from fl_app.figures import STYLE, legend_below, published, save_figure, setting_label
+from fl_app.figures import STYLE, legend_below, promise, published, save_figure, setting_label
 from fl_app.results import telling_of_methods
 from fl_app.run_folder import write_table
 from fl_app.tables import columns
@@ -22,7 +22,7 @@ from fl_app.tables import columns
 _METRICS = {"mse": "MSE", "r2": "R^2", "pearson": "Pearson correlation", "accuracy": "accuracy"}
 _TOP = 5  # features whose overlap is counted
 _SHOWN = 12  # features in the bars
-_MAPPED = 48  # features in the map
+_MAPPED = 60  # features in the heat map
 _STABILITY = "importance_stability.csv"
 
 Pair = tuple[dict[str, Any], dict[str, Any]]
@@ -52,7 +52,7 @@ def write_round_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str,
     with matplotlib.rc_context(STYLE):
         for number, ((dataset, split, setting), group) in enumerate(groups.items(), 1):
             name = f"{dataset}-{split}-{number}" if len(groups) > 1 else f"{dataset}-{split}"
-            title = f"{dataset}, {split} split: {setting}"
+            title = f"{dataset}, {split} split: {setting}\n{promise(_finite_row(group))}"
             if curves := _curves(group):
                 written += save_figure(_rounds(curves, dataset, split, title), folder / f"rounds-{name}")
             importances = _importances(group)
@@ -119,6 +119,11 @@ def _groups(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> d
         key = str(row["dataset"]), str(row["split"]), f"{setting_label(row, telling)} {row['partition']}"
         groups.setdefault(key, {}).setdefault(float(row["epsilon"]), []).append((run, row))
     return {key: dict(sorted(group.items())) for key, group in sorted(groups.items())}
+
+
+def _finite_row(group: Group) -> dict[str, Any]:
+    """A run's row, of the smallest epsilon: one with privacy if there is any."""
+    return group[min(group)][0][1]
 
 
 def _features(group: Group) -> list[str]:
@@ -214,8 +219,10 @@ def _bars(importances: dict[float, np.ndarray], features: Sequence[str], title: 
 def _heat_map(importances: dict[float, np.ndarray], features: Sequence[str], title: str) -> Figure:
     """Mean importances of the features that matter most at any epsilon, in the order of the schema."""
     percent = 100 * np.stack([vectors.mean(axis=0) for vectors in importances.values()], axis=1)
-    most = np.sort(np.argsort(-percent.max(axis=1), kind="stable")[:_MAPPED])
-    percent, features = percent[most], [features[i] for i in most]
+    if len(features) > _MAPPED:
+        most = np.sort(np.argsort(-percent.max(axis=1), kind="stable")[:_MAPPED])
+        percent, features = percent[most], [features[i] for i in most]
+        title += f"\nthe {_MAPPED} features that matter most at any epsilon"
     figure = Figure(figsize=(max(5.2, 2.6 + 0.75 * len(importances)), 1.4 + 0.2 * len(features)), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(percent, aspect="auto", cmap="viridis", vmin=0)

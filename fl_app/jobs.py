@@ -44,7 +44,7 @@ def run_job(
     folder = RunFolder(output)
     with folder.recording(experiment, overrides):
         log.info("%s on %s, epsilon %g, seed %d", experiment.method.name, experiment.source.name,
-                 experiment.privacy.epsilon, experiment.seed)  # fmt: skip
+                 experiment.budget.epsilon, experiment.seed)  # fmt: skip
         run = run_experiment(experiment, grid, nodes, _log_round)
         folder.write(run)
         log.info("\n%s", run_table(run.metrics, run.privacy))

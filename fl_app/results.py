@@ -25,6 +25,8 @@ def result_row(run: dict[str, Any]) -> dict[str, Any]:
     """One run as one flat row: what was run, what it guarantees, what it reached."""
     config, metrics, privacy = run["config"], run["metrics"], run["privacy"]
     strategy = {f"strategy.{key}": value for key, value in config["strategy"].items() if key != "name"}
+    # Every ledger of a run has the same budget; it is infinite where the method has no use for epsilon.
+    budget = next(iter(privacy["clients"].values()))["budget"]
     dataset = {f"dataset.{key}": value for key, value in config["dataset"].items() if key not in ("name", "path")}
     row = {
         "run": run["folder"].name,
@@ -36,8 +38,8 @@ def result_row(run: dict[str, Any]) -> dict[str, Any]:
         "part": config["evaluation"]["part"],
         "fold": config["evaluation"]["fold"],
         "asked_rounds": config["rounds"],
-        "epsilon": float(config["privacy"]["epsilon"]),
-        "delta": config["privacy"]["delta"],
+        "epsilon": float(budget["epsilon"]),
+        "delta": float(budget["delta"]),
         "guarantee": privacy["guarantee"],
         "unit": privacy["unit"],
         "trust": privacy["trust"],

@@ -68,7 +68,7 @@ def run_experiment(
     cohort, clients = _cohort(experiment, nodes)
     task = experiment.server_task(clients)
     side = experiment.method.server(task)
-    blank = Ledger(experiment.privacy.budget, experiment.method.unit, experiment.trust)
+    blank = Ledger(experiment.budget, experiment.method.unit, experiment.trust)
     blank.require(side.planned())
     base = {"experiment": experiment.to_json(), "run": uuid.uuid4().hex}
     by_owner = bool(experiment.memorization)

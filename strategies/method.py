@@ -240,8 +240,8 @@ class Method:
     self_protecting : bool, or callable of settings to bool
         Whether the client's own mechanisms cover all that it sends, whatever the server does. A real node takes part
         in any other method only if its owner has named it in the node configuration.
-    budgeted : bool, or callable of settings to bool
-        Whether the budget makes any difference; a sweep runs other methods once for all budgets, without one.
+    uses_budget : bool
+        False for a method that guarantees nothing whatever epsilon says: its runs have an infinite budget.
     """
 
     name: str
@@ -252,7 +252,7 @@ class Method:
     trust: str | Callable[[Any], str]
     default_rounds: int = 1
     self_protecting: bool | Callable[[Any], bool] = False
-    budgeted: bool | Callable[[Any], bool] = True
+    uses_budget: bool = True
 
     def trust_under(self, settings: Any) -> str:
         """Who must be trusted under settings of this method."""
@@ -261,7 +261,3 @@ class Method:
     def protects_itself(self, settings: Any) -> bool:
         """Whether a client protects itself under settings of this method."""
         return self.self_protecting if isinstance(self.self_protecting, bool) else self.self_protecting(settings)
-
-    def spends_budget(self, settings: Any) -> bool:
-        """Whether the budget makes any difference under settings of this method."""
-        return self.budgeted if isinstance(self.budgeted, bool) else self.budgeted(settings)

@@ -13,6 +13,6 @@ METHODS = (
         client=CentralizedClient,
         unit=RECORD_UNIT,
         trust="server trusted with every row",
-        budgeted=False,
+        uses_budget=False,
     ),
 )

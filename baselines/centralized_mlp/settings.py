@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from baselines.mlp.settings import LocalSettings
-from dpforest.errors import DPForestError
 
 
 @dataclass(frozen=True)
 class WholeSettings(LocalSettings):
     """A network trained at once; there are no rounds, so ``epochs`` is the whole training.
 
-    Features are standardised by the rows that the network is trained on, which leave nobody that does not have them.
+    Parameters
+    ----------
+    standardize : {"public", "own"}
+        ``own`` uses mean and standard deviation of the rows that the network is trained on, whose owner has them all.
     """
 
-    standardize: Literal["public", "private", "clear"] = "clear"
-    epochs: int = 20
+    standards: ClassVar[tuple[str, ...]] = ("public", "own")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.standardize == "private":
-            raise DPForestError("standardize=private is for rows that stay with the clients: use standardize=clear")
+    standardize: Literal["public", "private", "own"] = "own"
+    epochs: int = 20

@@ -25,7 +25,7 @@ def train_alone(
     """Weights of a network trained on rows in one place, and the standard of its inputs, if any."""
     architecture = settings.architecture(task.schema)
     inputs, standard = to_unit_range(X, task.schema), {}
-    if settings.standardize == "clear":
+    if settings.standardize == "own":
         own = Standard.of_sums(row_sums(inputs), architecture.inputs)
         inputs, standard = own.apply(inputs), own.to_arrays()
     start = architecture.initial_weights(rng)

@@ -43,5 +43,6 @@ def run_entry(task: Task, multiplier: float, amplified: bool) -> Entry:
         times=task.rounds,
         sampling=probability if amplified else 1.0,
         fixed_size=fixed,
-        note="all rounds of the run, paid in advance: a client that is not drawn is protected by the draw",
+        note="all rounds of the run, paid in advance: a client that is not drawn is protected by the draw. The "
+        "server's own records of who was asked and answered, and their bytes, are not covered and must stay with it",
     )

@@ -139,8 +139,9 @@ class DpFedAvgServer(NetworkServer):
         count = GaussianSum(0.5, self._multiplier / math.sqrt(_COUNT_SHARE))
         within = count.release(total, self._noise("count", round_))[0] / self.sample_size + 0.5
         quantile = float(np.clip(within, 0, 1))
-        moved = self._clip * math.exp(-self._settings.clip_learning_rate * (quantile - self._settings.target_quantile))
-        self._clip = min(max(moved, _SMALLEST_CLIP), _LARGEST_CLIP)
+        off = quantile - self._settings.target_quantile
+        moved = math.log(self._clip) - self._settings.clip_learning_rate * off
+        self._clip = math.exp(min(max(moved, math.log(_SMALLEST_CLIP)), math.log(_LARGEST_CLIP)))
 
     def _noise(self, purpose: str, round_: int) -> Noise:
         if self._settings.server_noise == "secure":

@@ -25,7 +25,7 @@ class PublishedServer(NetworkServer):
         self._sigma = published_sigma(task.budget, settings.clip)
 
     def unprotected(self) -> list[str]:
-        return [*super().unprotected(), *UNPROTECTED]
+        return list(UNPROTECTED)
 
     def check(self, update: ClientUpdate) -> None:
         super().check(update)

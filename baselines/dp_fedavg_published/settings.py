@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from baselines.mlp.checks import check_positive
 from baselines.mlp.settings import LocalSettings, RoundSettings
@@ -13,15 +12,12 @@ from baselines.mlp.settings import LocalSettings, RoundSettings
 class PublishedSettings(LocalSettings, RoundSettings):
     """The chapter's DP-FedAvg, with 5 clients a round.
 
-    Features are standardised in clear: those of UCI HAR, which the chapter takes, are scaled by the range of all rows.
-
     Parameters
     ----------
     clip : float
         Largest length of the gradient of a batch, and the factor of the noise.
     """
 
-    standardize: Literal["public", "private", "clear"] = "clear"
     clients_per_round: int | float | None = 5
     clip: float = 1.0
 

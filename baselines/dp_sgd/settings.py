@@ -50,7 +50,7 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
 
     hidden: Sequence[int] = ()
     dropout: float = 0.0
-    standardize: Literal["public", "private", "clear"] = "private"
+    standardize: Literal["public", "private", "own"] = "private"
     standardize_share: float = 0.4
     batch: int = 256
     steps: int = 5
@@ -68,8 +68,6 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
             )
         NetworkSettings.__post_init__(self)
         RoundSettings.__post_init__(self)
-        if self.standardize == "clear":
-            raise DPForestError("standardize=clear protects no record: use standardize=private or public with dp_sgd")
         check_whole("batch", self.batch)
         check_whole("steps", self.steps)
         check_positive("clip", self.clip)

@@ -15,6 +15,6 @@ METHODS = (
         unit=RECORD_UNIT,
         trust="server trusted with every client's weights",
         default_rounds=10,
-        budgeted=lambda settings: settings.standardize == "private",
+        uses_budget=False,
     ),
 )

@@ -20,7 +20,7 @@ class FedAvgServer(NetworkServer):
 
     def unprotected(self) -> list[str]:
         rows = [ROWS_WHAT] if self._settings.weights == "records" else []
-        return [*super().unprotected(), WEIGHTS_WHAT, *rows]
+        return [WEIGHTS_WHAT, *rows]
 
     def check(self, update: ClientUpdate) -> None:
         super().check(update)

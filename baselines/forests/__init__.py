@@ -23,6 +23,6 @@ METHODS = (
         client=CentralizedClient,
         unit=RECORD_UNIT,
         trust="server sees all rows",
-        budgeted=False,
+        uses_budget=False,
     ),
 )

@@ -82,11 +82,8 @@ class ClippedGradients:
                         below.append(hidden)
                 losses = row_losses(architecture, above[-1], y)
             deltas = tape.gradient(losses, above)
-            squares = [
-                (tf.reduce_sum(a * a, axis=1) + 1) * tf.reduce_sum(d * d, axis=1)
-                for a, d in zip(below, deltas, strict=True)
-            ]
-            length = tf.sqrt(tf.add_n(squares))
+            lengths = [tf.sqrt(_length(a) ** 2 + 1) * _length(d) for a, d in zip(below, deltas, strict=True)]
+            length = _length(tf.stack(lengths, axis=1))
             factor = tf.minimum(tf.ones([], kind), clip / tf.maximum(length, tf.constant(1e-30, kind)))
             # A row whose gradient overflows must not spoil the sum: it adds nothing, which is within the clip.
             used = tf.logical_and(real, tf.math.is_finite(length))[:, None]
@@ -134,6 +131,18 @@ class ClippedGradients:
                 weights, X, wanted, np.arange(self._block) < rows, np.asarray(clip, self._dtype), seed
             ).numpy()
         return total
+
+
+def _length(rows: Any) -> Any:
+    """Euclidean length of each row, also where squares would vanish or overflow.
+
+    A server chooses weights and clip: were a tiny length taken for 0, a row could move the sum by more than a tiny
+    clip.
+    """
+    tf = tensorflow()
+    largest = tf.reduce_max(tf.abs(rows), axis=1)
+    unit = rows / tf.where(largest > 0, largest, tf.ones([], rows.dtype))[:, None]
+    return largest * tf.sqrt(tf.reduce_sum(unit * unit, axis=1))
 
 
 def block_for(batch: int) -> int:

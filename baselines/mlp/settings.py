@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from baselines.mlp.architecture import Architecture
 from baselines.mlp.checks import check_choice, check_positive, check_share, check_whole
@@ -29,20 +29,22 @@ class NetworkSettings:
         Share of units left out in training, after each hidden layer.
     batch_norm : sequence of int
         Hidden layers, counted from 1, with batch normalisation before their activation.
-    standardize : {"public", "private", "clear"}
+    standardize : {"public", "private"}
         ``public`` maps each feature from its schema bounds to [-1, 1], along its public scale. ``private`` then also
         subtracts a mean and divides by a standard deviation, both from noised sums that clients send in an exchange
-        of their own before the first round. ``clear`` does so without noise, for methods that guarantee nothing; the
-        ledger names it.
+        of their own before the first round. Where the budget is infinite the noise is none.
     standardize_share : float
         Share of the budget (of its squared mu) for these sums.
     """
+
+    # What standardize may be.
+    standards: ClassVar[tuple[str, ...]] = ("public", "private")
 
     hidden: Sequence[int] = (128, 64)
     activation: Literal["relu", "tanh"] = "relu"
     dropout: float = 0.3
     batch_norm: Sequence[int] = ()
-    standardize: Literal["public", "private", "clear"] = "public"
+    standardize: Literal["public", "private", "own"] = "public"
     standardize_share: float = 0.1
 
     def __post_init__(self) -> None:
@@ -59,7 +61,7 @@ class NetworkSettings:
             )
         check_choice("activation", self.activation, ("relu", "tanh"))
         check_share("dropout", self.dropout)
-        check_choice("standardize", self.standardize, ("public", "private", "clear"))
+        check_choice("standardize", self.standardize, self.standards)
         check_share("standardize_share", self.standardize_share)
         if self.standardize == "private" and not self.standardize_share:
             raise DPForestError("standardize_share 0 leaves nothing for standardize=private; use standardize=public")

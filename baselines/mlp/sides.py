@@ -45,7 +45,7 @@ class NetworkClient(NetworkUser):
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         settings: NetworkSettings = task.settings
         phase = task.config.get(PHASE)
-        if phase == STANDARDIZE and settings.standardize != "public":
+        if phase == STANDARDIZE and settings.standardize == "private":
             return Update({SUMS: standard_sums(task, X)})
         if phase != TRAIN:
             raise DPForestError(f"the server asks for phase {phase!r}; expected {TRAIN}")
@@ -72,16 +72,11 @@ def standardize_entries(settings: NetworkSettings, budget: Budget, n_features: i
 
 
 def standard_sums(task: ClientTask, X: np.ndarray) -> np.ndarray:
-    """The client's sums for the standardisation: noised and charged to its ledger, or in clear and named there."""
-    settings: NetworkSettings = task.settings
-    sums = row_sums(to_unit_range(X, task.schema))
-    if settings.standardize == "clear":
-        unprotected_once(task.ledger, SUMS_WHAT, "sent as they are, to standardise the features")
-        return sums
+    """The client's noised sums for the standardisation, charged to its ledger."""
     (entry,) = standardize_entries(task.settings, task.budget, task.schema.n_features)
     task.ledger.charge(entry)
     mechanism = GaussianSum(row_sums_sensitivity(task.schema.n_features), 1 / entry.mu)
-    return mechanism.release(sums, task.noise("standardize"))
+    return mechanism.release(row_sums(to_unit_range(X, task.schema)), task.noise("standardize"))
 
 
 def unprotected_once(ledger: Ledger, what: str, why: str) -> None:
@@ -136,9 +131,6 @@ class NetworkServer(ServerSide):
     def planned(self) -> list[Entry]:
         return standardize_entries(self.network, self.task.budget, self.architecture.inputs)
 
-    def unprotected(self) -> list[str]:
-        return [SUMS_WHAT] if self.network.standardize == "clear" else []
-
     def participants(self, round_: int, clients: list[int]) -> list[int]:
         return clients if round_ <= self._before else self.sample(round_ - self._before, clients)
 
@@ -161,8 +153,10 @@ class NetworkServer(ServerSide):
 
     def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
         if round_ <= self._before:
-            sums = np.sum([update.arrays[SUMS] for update in updates if SUMS in update.arrays], axis=0)
-            self._standard = Standard.of_sums(sums, self.architecture.inputs)
+            sent = [update.arrays[SUMS] for update in updates if SUMS in update.arrays]
+            if not sent:
+                raise DPForestError("no client sent sums to standardise the features by: use standardize=public")
+            self._standard = Standard.of_sums(np.sum(sent, axis=0), self.architecture.inputs)
         else:
             trained = [update for update in updates if SUMS not in update.arrays]
             self._momentum = self.rounds.server_momentum * self._momentum + self.mean_step(

@@ -14,6 +14,6 @@ METHODS = (
         unit=RECORD_UNIT,
         trust="nobody but the client is trusted: nothing leaves it",
         self_protecting=True,
-        budgeted=False,
+        uses_budget=False,
     ),
 )

@@ -157,6 +157,14 @@ def test_the_adaptive_clip_moves_towards_the_quantile() -> None:
     assert federation.server.report()["clip"] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("length", "limit"), [(0.0, 1e-6), (1e9, 1e6)])
+def test_the_adaptive_clip_stays_within_limits(length: float, limit: float) -> None:
+    federation = begin(adaptive_clip=True, clip_learning_rate=1e6, budget=Budget(math.inf), clients=2)
+    far = {name: array + np.float32(length) for name, array in federation.model.items()}
+    federation.server.aggregate(1, [ClientUpdate(far, {}, client) for client in range(2)])
+    assert federation.server.report()["clip"] == pytest.approx(limit)
+
+
 def test_the_count_behind_the_clip_is_paid_for_by_more_noise_on_the_updates() -> None:
     drawn = [noise_of(begin(adaptive_clip=adaptive, hidden=[64]), []).std() for adaptive in (False, True)]
     # The count has a twentieth of the squared mu.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ pytest.importorskip("tensorflow")
 
 from baselines.fedavg.settings import FedAvgSettings
 from baselines.mlp.network import network_for
+from dpforest.errors import DPForestError
 from dpforest.ledger import Budget
 from strategies.method import ClientUpdate
 
@@ -135,15 +137,22 @@ def test_private_standardisation_takes_an_exchange_of_its_own_and_is_charged() -
     assert federation.accuracy() > 0.9
 
 
-def test_standardisation_in_clear_is_named_in_the_ledger() -> None:
-    federation = run("fedavg", rounds=2, **(QUICK | {"standardize": "clear"}))
-    assert federation.server.exchanges == 3
-    assert federation.server.unprotected()[0] == "sums of features and of their squares"
-    assert [entry.what for entry in federation.ledgers[0].entries] == federation.server.unprotected()
+def test_without_a_budget_the_standardisation_is_exact_and_the_ledger_still_says_none() -> None:
+    federation = run("fedavg", budget=Budget(math.inf), rounds=2, **(QUICK | {"standardize": "private"}))
+    sums, *rest = federation.ledgers[0].entries
+    assert (sums.what, sums.mu) == ("sums of features and of their squares", math.inf)
+    assert [entry.what for entry in rest] == federation.server.unprotected()
+    assert str(federation.ledgers[0].guarantee()) == "guarantee: none (network weights; number of rows)"
     X = np.concatenate([rows(client)[0] for client in range(4)]) / 4  # the bounds are -4 and 4
     assert federation.model["inputs/mean"] == pytest.approx(X.mean(axis=0), abs=1e-5)
     assert federation.model["inputs/scale"] == pytest.approx(X.std(axis=0), abs=1e-5)
     assert federation.accuracy() > 0.95
+
+
+def test_weights_in_place_of_sums_are_not_used_for_the_standardisation() -> None:
+    server = start("fedavg", clients=1).server
+    with pytest.raises(DPForestError, match="no client sent sums"):
+        server.aggregate(1, [ClientUpdate(server.initial_arrays(), {"rows": 10}, 0)])
 
 
 def test_the_model_is_saved_without_pickle(tmp_path: Path) -> None:

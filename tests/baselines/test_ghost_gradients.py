@@ -90,6 +90,22 @@ def test_one_more_row_moves_the_sum_by_the_clip_at_most(n: int) -> None:
     assert np.linalg.norm(moved) > 0
 
 
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_gradient_whose_square_vanishes_is_clipped_too(label: int) -> None:
+    # A server's weights: activations of 1e152 before an output that follows its bias alone. The error of a row of class
+    # 0 is then exp(-360), whose square is 0 in double precision, and its gradient is far longer than the clip.
+    architecture = network(hidden=(1, 1, 1, 1))
+    weights = {name: np.zeros(shape, np.float32) for name, shape in architecture.shapes.items()}
+    weights["hidden_1/bias"][:] = 1e38
+    for layer in (2, 3, 4):
+        weights[f"hidden_{layer}/kernel"][:] = 1e38
+    weights["output/bias"][0] = 360
+    found = clipped_gradients_for(architecture, BLOCK, "float64").sum(
+        architecture.flatten(weights), np.zeros((1, 4)), np.array([label]), 1e-12, RNG
+    )
+    assert np.linalg.norm(found) == pytest.approx(1e-12, rel=1e-9)
+
+
 def test_padding_and_blocks_change_nothing() -> None:
     architecture = network()
     X, y = batch(90)

@@ -33,6 +33,12 @@ def test_the_cases_are_those_of_both_tables() -> None:
     assert (len(official.evaluation.subjects), len(official.source.schema().classes)) == (9, 6)
 
 
+def test_a_case_also_stands_without_the_experiment() -> None:
+    experiment = to_experiment(compose_config(["case=hapt_6_official", "strategy=fedavg"]))
+    assert (experiment.dataset["classes"], experiment.dataset["step"], experiment.rounds) == (6, 64, None)
+    assert experiment.evaluation.split == "subject"
+
+
 def test_the_published_settings_are_the_chapters() -> None:
     for name in ("fedavg_published", "dp_fedavg_published"):
         settings = composed(f"strategy={name}").settings

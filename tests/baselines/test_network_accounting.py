@@ -16,9 +16,9 @@ from dpforest.ledger import Budget, Entry, Ledger, renyi_epsilon, rows_slice, to
 # Abadi et al. 2016, figure 2 and section 5 (q 0.01, 10,000 steps, noise 4, delta 1e-5: epsilon 1.26); the MNIST
 # tutorial of TensorFlow Privacy (batch 256 of 60,000, 15 and 60 epochs): epsilon 1.18 and 2.92 or 3.
 PUBLISHED = [
-    (0.01, 10_000, 4.0, 1.26, 0.01),
-    (256 / 60_000, 15 * 60_000 // 256, 1.3, 1.18, 0.01),
-    (256 / 60_000, 60 * 60_000 // 256, 1.1, 3.0, 0.1),
+    (1, 100, 10_000, 4.0, 1.26, 0.01),
+    (256, 60_000, 15 * 60_000 // 256, 1.3, 1.18, 0.01),
+    (256, 60_000, 60 * 60_000 // 256, 1.1, 3.0, 0.1),
 ]
 DELTA = 1e-5
 
@@ -27,14 +27,21 @@ def sampled(z: float, q: float, times: int, fixed_size: bool = False) -> Entry:
     return Entry("g", "Gaussian", mu=1 / z, times=times, sampling=q, fixed_size=fixed_size)
 
 
-@pytest.mark.parametrize(("q", "steps", "z", "published", "off"), PUBLISHED)
-def test_published_settings(q: float, steps: int, z: float, published: float, off: float) -> None:
+@pytest.mark.parametrize(("batch", "of", "steps", "z", "published", "off"), PUBLISHED)
+def test_published_settings(batch: int, of: int, steps: int, z: float, published: float, off: float) -> None:
+    q = batch / of
     event = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z))
     entry = sampled(z, q, steps)
     exact = PLDAccountant().compose(event, steps).get_epsilon(DELTA)
     renyi = RdpAccountant().compose(event, steps).get_epsilon(DELTA)
     assert total_epsilon([entry], DELTA) == pytest.approx(exact, abs=1e-6)
     assert renyi_epsilon([entry], DELTA) == pytest.approx(renyi, abs=1e-6)
+    poisson = flower.PrivacyConfig(
+        DELTA, of, flower.NeighboringRelation.ADD_OR_REMOVE_ONE, flower.SamplingMethod.POISSON
+    )
+    flowers = FlowerAccountant(poisson)
+    flowers.compose(flower.GaussianPrivacyEvent(z, batch, of), steps)
+    assert renyi_epsilon([entry], DELTA) == pytest.approx(flowers.get_privacy_spent().epsilon, abs=1e-6)
     # The published figures come from Renyi accounting with an older, looser conversion.
     assert total_epsilon([entry], DELTA) < renyi_epsilon([entry], DELTA) < published + off
 

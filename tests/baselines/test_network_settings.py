@@ -12,6 +12,7 @@ import yaml
 from network_loop import SCHEMA, make_task
 
 import baselines.mlp.backend as backend
+from baselines.centralized_mlp.settings import WholeSettings
 from baselines.dp_fedavg.settings import DpFedAvgSettings
 from baselines.dp_sgd.settings import DpSgdSettings
 from baselines.fedavg.settings import FedAvgSettings
@@ -70,8 +71,9 @@ def test_without_tensorflow_one_line_names_the_command(name: str, monkeypatch: p
         (FedAvgSettings, {"clients_per_round": 1.5}, "share above 0 and below 1"),
         (FedAvgSettings, {"clients_per_round": 0}, "clients_per_round 0"),
         (DpFedAvgSettings, {"standardize": "private"}, "standardize=public"),
-        (DpFedAvgSettings, {"standardize": "clear"}, "standardize=public"),
-        (DpSgdSettings, {"standardize": "clear"}, "protects no record"),
+        (DpSgdSettings, {"standardize": "own"}, "one of public, private"),
+        (FedAvgSettings, {"standardize": "own"}, "one of public, private"),
+        (WholeSettings, {"standardize": "private"}, "one of public, own"),
         (DpFedAvgSettings, {"target_quantile": 1.0}, "target_quantile"),
         (DpFedAvgSettings, {"sampling": "shuffled"}, "poisson, fixed"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ CLIENT = "one client's whole data added or removed (its place among the clients 
 def a_run(folder: Path, strategy: str, unit: str, epsilon: float = 1.0, **more: Any) -> dict[str, Any]:
     """A finished run of three rounds, as `read_run` gives it."""
     dataset = {"name": "hapt", "path": None, "classes": more.pop("classes", 6)}
+    budget = math.inf if strategy == "fedavg" else epsilon
     seed, accuracy = more.pop("seed", 0), more.pop("accuracy", 0.8)
     path = folder / f"{strategy}-{epsilon}-{seed}-{dataset['classes']}"
     path.mkdir(parents=True)
@@ -40,7 +42,8 @@ def a_run(folder: Path, strategy: str, unit: str, epsilon: float = 1.0, **more: 
         },
         "metrics": {"accuracy": accuracy, "balanced_accuracy": 0.5, "bytes_down": 400, "bytes_up": 200, "seconds": 1.0,
                     "bytes_of_rows": 5000},
-        "privacy": {"guarantee": "epsilon = 1", "unit": unit, "trust": "server trusted: it sees", "record": "window"},
+        "privacy": {"guarantee": "epsilon = 1", "unit": unit, "trust": "server trusted: it sees", "record": "window",
+                    "clients": {"0": {"budget": {"epsilon": budget, "delta": 1e-5}}}},
     }  # fmt: skip
 
 
@@ -81,6 +84,19 @@ def test_seeds_share_a_line_and_what_guarantees_nothing_says_so(tmp_path: Path) 
     assert "none" in line
 
 
+def test_what_pays_no_heed_to_epsilon_is_one_line_of_a_sweep_over_it(tmp_path: Path) -> None:
+    runs = [a_run(tmp_path, "fedavg", RECORD, epsilon, seed=seed) for epsilon in (0.1, 1.0) for seed in (0, 1)]
+    for run in runs:
+        run["privacy"]["guarantee"] = "guarantee: none (weights)"
+    rows = [result_row(run) for run in runs]
+    (line,) = comparison_table(rows).splitlines()[2:]
+    # epsilon, delta, guarantee, unit, trust, runs
+    assert re.search(r"inf +- +none +record +server trusted +2 ", line)
+    write_figures(runs, rows, tmp_path / "f")
+    text = (tmp_path / "f" / "epsilon-hapt-row.svg").read_text()
+    assert "fedavg (record; server trusted; no guarantee)" in text
+
+
 def test_convergence_is_over_rounds_and_all_bytes_and_by_unit(tmp_path: Path) -> None:
     runs = [a_run(tmp_path, "dp_sgd", RECORD), a_run(tmp_path, "dp_fedavg", CLIENT)]
     rows = [result_row(run) for run in runs]
@@ -116,6 +132,8 @@ def test_figures_are_drawn_with_a_panel_for_each_unit(tmp_path: Path) -> None:
     text = (tmp_path / "f" / "epsilon-hapt-row.svg").read_text()
     assert "unit: one record" in text
     assert "unit: one client's whole data" in text
+    assert "dp_sgd (record; server trusted; delta 1e-05)" in text
+    assert "dp_fedavg (client's whole data; server trusted; delta 1e-05)" in text
     # The chapter claims a guarantee for records, so it stands in that panel.
     assert "HAR chapter, table 1, DP-FedAvg" in text
 

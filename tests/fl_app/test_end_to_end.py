@@ -80,6 +80,34 @@ def test_a_sweep_runs_what_has_no_budget_once_and_draws_its_figures(tmp_path: Pa
     assert "epsilon-watch-row.png" in done.stdout
 
 
+# Runs in every process that finds it; looking for the package does not import this part of it, using it does.
+_COUNTER = """
+import os, sys
+class Counter:
+    def find_spec(self, name, path, target=None):
+        if name == "tensorflow.python":
+            with open(os.environ["TENSORFLOW_STARTS"], "a") as file:
+                file.write(f"{os.getpid()}\\n")
+sys.meta_path.insert(0, Counter())
+"""
+
+
+def test_a_sweep_of_networks_starts_tensorflow_once_a_worker(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    (tmp_path / "sitecustomize.py").write_text(_COUNTER)
+    paths = {"DPFOREST_RUNS": str(tmp_path / "runs"), "TENSORFLOW_STARTS": str(tmp_path / "starts")}
+    settings = environment(tmp_path / "home", **paths)
+    settings["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{ROOT}"
+    runs = ["strategy=fedavg,dp_sgd", "seed=range(10)", "rounds=1", "partition.clients=2"]
+    command = [sys.executable, "-m", "fl_app", "-m", *runs]
+    done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert len(find_runs([tmp_path / "runs"])) == 20
+    starts = (tmp_path / "starts").read_text().split()
+    # One in each worker, and one that Flower itself does where it starts the simulation.
+    assert len(starts) == len(set(starts)) <= (os.cpu_count() or 1) + 1
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
+from fl_app.config import compose_config, to_experiment
 from fl_app.experiment import Experiment
 from strategies.method import TooFewClients
 
@@ -220,3 +221,9 @@ def test_one_shot_needs_classes(tmp_path: Path) -> None:
     schema = {"target": "b", "target_range": [0, 1], "features": [{"name": "a", "low": 0, "high": 1}]}
     with pytest.raises(DPForestError, match="one_shot grows classification trees"):
         run(make(write_table(tmp_path, schema=schema)), app=client_app)
+
+
+@pytest.mark.parametrize(("strategy", "epsilon"), [("one_shot", 0.5), ("fedavg", math.inf), ("centralized", math.inf)])
+def test_a_method_that_guarantees_nothing_has_no_use_for_a_budget(strategy: str, epsilon: float) -> None:
+    experiment = to_experiment(compose_config([f"strategy={strategy}", "privacy.epsilon=0.5"]))
+    assert experiment.task(4).budget.epsilon == epsilon

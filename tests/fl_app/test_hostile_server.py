@@ -159,6 +159,25 @@ def test_a_second_training_message_of_a_run_exceeds_the_budget(dataset: dict[str
             assert error(reply).startswith("BudgetExceeded" if is_simulated(context) else "DPForestError: see its log")
 
 
+def test_what_fails_after_its_noise_was_drawn_is_paid_for(
+    dataset: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whether training fails may follow from a release. A server must not get that answer again for nothing.
+    experiment, context = for_nodes(dataset), node(**own(dataset))
+    side = experiment.method.client
+    learn = side.train  # type: ignore[attr-defined]
+
+    def fail(*arguments: Any) -> None:
+        learn(*arguments)
+        raise FloatingPointError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(side, "train", fail)
+        assert error(ask(context, experiment)) == "DPForestError: see its log"
+    kept = context.state.config_records["dpforest"]["ledger"]
+    assert Ledger.from_dict(json.loads(str(kept))).guarantee().epsilon == pytest.approx(experiment.privacy.epsilon)
+
+
 def test_settings_cannot_change_within_a_run(dataset: dict[str, Any]) -> None:
     rules = own(dataset, **{"share-metrics": True, "max-epsilon": 9.0})
     for context in (node(simulated=True, **rules), node(**rules)):
