@@ -143,7 +143,9 @@ def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Seq
     for line, metric in enumerate(metrics):
         first: Axes | None = None
         for column, unit in enumerate(units):
-            axes = figure.add_subplot(len(metrics), len(units), line * len(units) + column + 1, sharey=first)
+            place = line * len(units) + column + 1
+            above = figure.axes[column] if line else None
+            axes = figure.add_subplot(len(metrics), len(units), place, sharex=above, sharey=first)
             first = first or axes
             part = frame[has_budget & (frame["unit"] == unit)]
             for style, (label, runs) in enumerate(part.groupby("label")):
