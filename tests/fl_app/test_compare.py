@@ -142,7 +142,7 @@ def test_what_has_no_budget_is_a_level_in_the_panels_of_all_units(tmp_path: Path
     runs = [a_run(tmp_path, "dp_sgd", RECORD), a_run(tmp_path, "dp_fedavg", CLIENT)]
     runs.append(a_run(tmp_path, "centralized", RECORD, math.inf))
     frame = pd.DataFrame([result_row(run) for run in runs])
-    frame["setting"] = frame["strategy"]
+    frame["setting"] = frame["label"] = frame["strategy"]
     panels = against_epsilon(frame, "other", "row", ()).axes
     # Two units, and accuracy above balanced accuracy.
     assert [panel.get_ylabel() for panel in panels] == [
@@ -160,7 +160,7 @@ def test_only_marks_with_a_guarantee_are_filled(tmp_path: Path) -> None:
     runs = [a_run(tmp_path, name, RECORD) for name in ("kept", "none")]
     runs[1]["privacy"]["guarantee"] = "guarantee: none (weights)"
     frame = pd.DataFrame([result_row(run) for run in runs])
-    frame["setting"] = frame["strategy"]
+    frame["setting"] = frame["label"] = frame["strategy"]
     handles, labels = against_epsilon(frame, "other", "row", ()).axes[0].get_legend_handles_labels()
     faces = [handle.lines[0].get_markerfacecolor() for handle in handles]
     assert {label: face == "white" for label, face in zip(labels, faces, strict=True)} == {"kept": False, "none": True}
