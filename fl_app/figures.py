@@ -150,9 +150,9 @@ def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Seq
             part = frame[has_budget & (frame["unit"] == unit)]
             for style, (label, runs) in enumerate(part.groupby("label")):
                 _curve(axes, runs, metric, str(label), style)
-            for style, (label, runs) in enumerate(free.groupby("label")):
+            for style, (setting, runs) in enumerate(free.groupby("setting")):
                 axes.axhline(runs[metric].mean(), color="black", linestyle=_LINES[style % 4], linewidth=0.9,
-                             label=str(label))  # fmt: skip
+                             label=f"{setting!s}, no privacy")  # fmt: skip
             if metric != "balanced_accuracy":
                 _published_curves(axes, dataset, split, short_unit(unit))
             axes.set_xscale("log")
