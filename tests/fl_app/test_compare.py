@@ -94,7 +94,7 @@ def test_what_pays_no_heed_to_epsilon_is_one_line_of_a_sweep_over_it(tmp_path: P
     assert re.search(r"inf +- +none +record +server trusted +2 ", line)
     write_figures(runs, rows, tmp_path / "f")
     text = (tmp_path / "f" / "epsilon-hapt-row.svg").read_text()
-    assert "fedavg (record; server trusted; no guarantee)" in text
+    assert "fedavg, no privacy" in text
 
 
 def test_convergence_is_over_rounds_and_all_bytes_and_by_unit(tmp_path: Path) -> None:
