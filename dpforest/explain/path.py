@@ -53,7 +53,7 @@ def explain_prediction(forest: Forest, row: np.ndarray) -> list[TreePath]:
     Parameters
     ----------
     forest : Forest
-        Whose trees are averaged (``output`` "target" or "probability").
+        Whose trees are averaged (``output`` "target", "probability" or "score").
     row : ndarray of shape (n_features,)
         Inside the schema's bounds.
 
