@@ -246,7 +246,7 @@ class Schema:
                 near = difflib.get_close_matches(name, [str(key) for key in table], n=1)
                 hint = f"; is it {near[0]!r}?" if near else ""
                 raise SchemaError(
-                    f"column {name!r} is missing{hint} Columns are matched by name; needed are {', '.join(self.columns)}"
+                    f"column {name!r} is missing{hint} Columns are matched by name: {', '.join(self.columns)}"
                 )
         found: dict[str, np.ndarray] = {}
         for column, values in self.categories.items():

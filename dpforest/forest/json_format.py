@@ -167,7 +167,7 @@ def _indices(trees: Sequence[Mapping[str, Any]], name: str) -> np.ndarray:
 def _importances(plain: Any, schema: Schema) -> np.ndarray:
     if not isinstance(plain, dict) or list(plain) != schema.feature_names:
         raise InvalidForest(
-            f"damaged forest file: importances must be of the {schema.n_features} features of its schema, in their order"
+            f"damaged forest file: importances must be of its {schema.n_features} features, in their order"
         )
     values = np.array(list(plain.values()))
     if values.dtype.kind not in "if" or not np.isfinite(values).all():
