@@ -54,6 +54,8 @@ class NoiseReport:
 
     def lines(self) -> list[str]:
         """The round's noise in words."""
+        if not self.expected:
+            return ["noise: none"]
         facts = _facts(self._round)
         lines = []
         for kind in KINDS:
@@ -61,7 +63,7 @@ class NoiseReport:
             if facts[kind]["relative_change"] is not None:
                 words += f", relative change {100 * facts[kind]['relative_change']:.0f} %"
             words += f"; Laplace(sensitivity / epsilon) has mean {self.expected:.3g}"
-            if kind in DOCUMENT_MEAN and self.expected:
+            if kind in DOCUMENT_MEAN:
                 words += f", the document prints {DOCUMENT_MEAN[kind] * self.expected:.3g}, which is not it"
             lines.append(words)
         return lines

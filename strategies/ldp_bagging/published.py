@@ -1,11 +1,11 @@
 """A client's tree as the LDP document describes it; no guarantee.
 
-What the noise covers, and what it does not. Let the tree's splits be fixed and known. A leaf value is a mean of labels 0
-and 1, which one record changes by at most 1, and a record lies in one leaf: Laplace noise of scale 1 / epsilon covers all
-leaf values of a round at epsilon (with 10 records a leaf it is ten times more than needed). The importances are
-non-negative and add up to 1, so a record can move them by up to 2 in L1 norm: the same noise covers them at 2 epsilon,
-not at epsilon. The base prediction is a constant. But the splits are not known: they are chosen on the raw rows, at values
-of the rows, and sent as they are. Nothing covers that, so nothing is guaranteed.
+What the noise covers, and what it does not. Let the tree's splits be fixed and known. A leaf value is a mean of
+labels 0 and 1, which one record changes by at most 1, and a record lies in one leaf: Laplace noise of scale 1 /
+epsilon covers all leaf values of a round at epsilon (with 10 records a leaf it is ten times more than needed). The
+importances are non-negative and add up to 1, so a record can move them by up to 2 in L1 norm: the same noise covers
+them at 2 epsilon, not at epsilon. The base prediction is a constant. But the splits are not known: they are chosen on
+the raw rows, at values of the rows, and sent as they are. Nothing covers that, so nothing is guaranteed.
 
 Min-max scaling keeps the order of values and so the tree; thresholds are given in the unit of the sensor, as in the
 document's example.

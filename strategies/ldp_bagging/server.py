@@ -204,7 +204,5 @@ def _bars(names: list[str], forest: Forest) -> list[str]:
     order = np.argsort(-importances, kind="stable")[:_BARS_SHOWN]
     widest = max(len(names[i]) for i in order)
     most = max(float(importances[order[0]]), 1e-12)
-    return [
-        f"  {names[i]:<{widest}}  {'#' * max(0, round(_BAR * float(importances[i]) / most)):<{_BAR}}  {importances[i]:.3f}"
-        for i in order
-    ]
+    lengths = np.clip(np.round(_BAR * importances / most), 0, _BAR).astype(int)
+    return [f"  {names[i]:<{widest}}  {'#' * lengths[i]:<{_BAR}}  {importances[i]:.3f}" for i in order]
