@@ -238,6 +238,8 @@ def _metric_figure(groups: Mapping[str, Group]) -> Figure:
         )  # fmt: skip
         axes.set_xticks(list(place.values()), [_level(eps) for eps in place])
         axes.set_title(word, loc="left", fontsize=9)
+        if name == "log_loss":
+            axes.set_yscale("log")
     legend_below(figure)
     return figure
 
@@ -246,7 +248,7 @@ def _noise_figure(groups: Mapping[str, Group]) -> Figure:
     figure = Figure(figsize=(5.6, 4.6), layout="constrained")
     axes = figure.add_subplot()
     kinds = ("leaf values", "importances")
-    for label, group in groups.items():
+    for group in groups.values():
         finite = {eps: runs for eps, runs in group.items() if math.isfinite(eps) and _has_noise(runs)}
         if not finite:
             continue
@@ -256,7 +258,7 @@ def _noise_figure(groups: Mapping[str, Group]) -> Figure:
         axes.plot(at, expected, color="0.3", linewidth=1, label="Laplace(sensitivity / epsilon)")
         for (colour, marker, _), kind in zip(_STYLES, kinds, strict=False):
             axes.plot(at, [f["mean"] for f in facts[kind]], color=colour, marker=marker, linestyle="none",
-                      label=f"measured on {kind}: {label}")  # fmt: skip
+                      label=f"measured on {kind}")  # fmt: skip
             axes.plot(at, [f["document"] for f in facts[kind]], color=colour, marker="x", linestyle=":", linewidth=0.8,
                       label=f"the document, {kind}")  # fmt: skip
     axes.set_xscale("log")

@@ -15,13 +15,14 @@ from strategies.part_ledger import inside
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """Budget of every round.
+    """Budget of every round that a client takes part in.
 
     Parameters
     ----------
     epsilon : float
         Of a round.
     rounds : int
+        How many a client takes part in.
     disjoint : bool
         Whether every round has rows of its own.
     resolved : ResolvedSettings
@@ -47,6 +48,8 @@ class RoundPlan:
         A row is in one round only where rounds see disjoint rows, so that they cost together what one of them costs.
         """
         words = "in each round, of its own rows" if self.disjoint else "in each round"
+        if self.rounds == 1:
+            words = "in one round"
         times = 1 if self.disjoint else self.rounds
         return [
             replace(e, what=f"{words}: {e.what}", rows=inside(e.rows, self.rows(1)), times=times * e.times)
@@ -57,9 +60,10 @@ class RoundPlan:
 def plan_rounds(task: Task) -> RoundPlan:
     """Budgets of all rounds; together they cost what the task's budget says."""
     settings: LdpBaggingSettings = task.settings
-    disjoint = settings.round_budget == "disjoint" and task.rounds > 1
-    epsilon = task.budget.epsilon if disjoint else task.budget.epsilon / task.rounds
+    rounds = 1 if settings.round_budget == "turns" else task.rounds
+    disjoint = settings.round_budget == "disjoint" and rounds > 1
+    epsilon = task.budget.epsilon if disjoint else task.budget.epsilon / rounds
     rows = settings.public_number_of_rows(task.schema)
     if disjoint:
-        rows = max(1, rows // task.rounds)
-    return RoundPlan(epsilon, task.rounds, disjoint, resolve(settings.grower, epsilon, rows))
+        rows = max(1, rows // rounds)
+    return RoundPlan(epsilon, rounds, disjoint, resolve(settings.grower, epsilon, rows))

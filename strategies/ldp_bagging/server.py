@@ -12,7 +12,7 @@ import numpy as np
 
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest, Limits, concatenate, feature_importances, pack, unpack
-from dpforest.growers import balance_votes, finish_classifier
+from dpforest.growers import finish_classifier
 from dpforest.ledger import Entry
 from strategies.forests import model_arrays, save_forest
 from strategies.ldp_bagging.noise_report import NoiseReport, expected_noise
@@ -61,13 +61,22 @@ class LdpBaggingServer(ServerSide):
     def unprotected(self) -> list[str]:
         return list(UNPROTECTED) if self._published else []
 
+    def participants(self, round_: int, clients: list[int]) -> list[int]:
+        """All, or those whose turn it is; with fewer clients than rounds, some rounds ask nobody."""
+        if self._published or self._settings.round_budget != "turns":
+            return clients
+        return clients[round_ - 1 :: self.task.rounds]
+
     def check(self, update: ClientUpdate) -> None:
         read = self._read_published if self._published else self._read_tight
         self._received[update.client] = read(update)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
+    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
         start = time.perf_counter()
         self._round = round_
+        if not updates:  # with fewer clients than rounds it was nobody's turn
+            self._facts = {"trees": len(self._kept), "epsilon_so_far": self._spent()}
+            return None
         fresh = [self._received[update.client] for update in updates]
         self._received.clear()
         self._kept = fresh if self._settings.keep == "round" else [*self._kept, *fresh]
@@ -99,7 +108,7 @@ class LdpBaggingServer(ServerSide):
         if self._published:
             return epsilon * self._round
         assert self._plan is not None
-        return epsilon if self._plan.disjoint else epsilon * self._round / self.task.rounds
+        return epsilon if self._settings.round_budget != "split" else epsilon * self._round / self.task.rounds
 
     def round_facts(self) -> dict[str, Any]:
         return self._facts
@@ -120,8 +129,12 @@ class LdpBaggingServer(ServerSide):
         return "\n  ".join(lines)
 
     def _how(self) -> str:
-        assert self._plan is not None
-        return "each row in one round" if self._plan.disjoint else "a part in every round"
+        ways = {
+            "turns": "by those who had their turn, each in one round",
+            "disjoint": "each row in one round",
+            "split": "a part in every round",
+        }
+        return ways[self._settings.round_budget]
 
     def _expected_words(self) -> str:
         assert self._plan is not None
@@ -167,7 +180,7 @@ class LdpBaggingServer(ServerSide):
         limits = Limits(trees=1, nodes=2 ** (resolved.depth + 1) - 1, depth=resolved.depth)
         counts = unpack(update.arrays, self.task.schema, "counts", limits=limits)
         finished = finish_classifier(counts, resolved, self._plan.leaf_epsilon(self.task.schema))
-        tree = balance_votes(finished, counts, self._settings.balance).with_owner(str(update.client))
+        tree = finished.with_owner(str(update.client))
         return _Contribution(update.client, tree, feature_importances(tree))
 
     def _read_published(self, update: ClientUpdate) -> _Contribution:

@@ -27,12 +27,11 @@ class LdpBaggingSettings:
         The model is of all trees so far, or of those of the last round.
     depth : int or "auto"
         Of a tree; ``auto`` (tight only) follows from the budget and the public number of rows.
-    round_budget : {"disjoint", "split"}
-        Tight: every round has rows of its own and the whole budget, or all rows and a part of the budget.
+    round_budget : {"turns", "disjoint", "split"}
+        Tight: each client takes part in one round, with all its rows and the whole budget; or in every round, with rows
+        of its own for each and the whole budget; or with all rows and a part of the budget.
     bins, leaf_share, depth_growth, shared_below
         Tight; see `dpforest.growers.GrowerSettings`.
-    balance : float
-        Tight; see `dpforest.growers.balance_votes`.
     rows : "schema" or int
         Tight: rows a client that the rules for ``auto`` assume.
     min_leaf : int
@@ -43,13 +42,12 @@ class LdpBaggingSettings:
 
     accounting: Literal["tight", "published"] = "tight"
     keep: Literal["all", "round"] = "all"
-    depth: int | Auto = "auto"
-    round_budget: Literal["disjoint", "split"] = "disjoint"
+    depth: int | Auto = 3
+    round_budget: Literal["turns", "disjoint", "split"] = "turns"
     bins: int = 32
     leaf_share: float = 0.4
     depth_growth: float | Auto = "auto"
     shared_below: int | Auto | None = "auto"
-    balance: float = 0.0
     rows: Literal["schema"] | int = "schema"
     min_leaf: int = 10
     leaf_values: Literal["as_noised", "clipped"] = "as_noised"
@@ -58,7 +56,7 @@ class LdpBaggingSettings:
         choices = {
             "accounting": ("tight", "published"),
             "keep": ("all", "round"),
-            "round_budget": ("disjoint", "split"),
+            "round_budget": ("turns", "disjoint", "split"),
             "leaf_values": ("as_noised", "clipped"),
         }
         for name, allowed in choices.items():
@@ -72,8 +70,6 @@ class LdpBaggingSettings:
         if self.rows != "schema":
             _check_whole("rows", self.rows, 1, 10**12)
         _check_whole("min_leaf", self.min_leaf, 1, 10**9)
-        if isinstance(self.balance, bool) or not (isinstance(self.balance, int | float) and 0 <= self.balance <= 1):
-            raise DPForestError(f"balance {self.balance!r} must lie between 0 and 1")
         _ = self.grower  # checked here, so that a bad value is refused at the door
 
     @property
