@@ -243,11 +243,11 @@ class Schema:
         """
         for name in self.columns:
             if name not in table:
-                near = difflib.get_close_matches(name, [str(key) for key in table], n=1)
-                hint = f"; is it {near[0]!r}?" if near else ""
-                raise SchemaError(
-                    f"column {name!r} is missing{hint} Columns are matched by name: {', '.join(self.columns)}"
-                )
+                others = {str(key).casefold(): key for key in table}
+                near = difflib.get_close_matches(name.casefold(), others, n=1)
+                hint = f" (is it {others[near[0]]!r}?)" if near else ""
+                needed = ", ".join(self.columns)
+                raise SchemaError(f"column {name!r} is missing{hint}: columns are matched by name, needed are {needed}")
         found: dict[str, np.ndarray] = {}
         for column, values in self.categories.items():
             cells = np.asarray(table[column]).astype(str)

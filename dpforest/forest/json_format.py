@@ -158,10 +158,10 @@ def _check_tree(tree: Any, where: str, schema: Schema) -> None:
 
 
 def _indices(trees: Sequence[Mapping[str, Any]], name: str) -> np.ndarray:
-    cells = np.array([cell for tree in trees for cell in tree[name]])
-    if cells.size and (cells.dtype.kind != "i" or np.abs(cells).max() > _LARGEST_INDEX):
+    cells = [cell for tree in trees for cell in tree[name]]
+    if not set(map(type, cells)) <= {int} or any(abs(cell) > _LARGEST_INDEX for cell in (min(cells), max(cells))):
         raise InvalidForest(f"damaged forest file: {name} must be whole numbers of a tree's size")
-    return cells.astype(np.int64)
+    return np.array(cells, dtype=np.int64)
 
 
 def _importances(plain: Any, schema: Schema) -> np.ndarray:

@@ -87,6 +87,8 @@ def read_csv(path: Path, names: Sequence[str], text: Sequence[str] = ()) -> CsvF
         raise DataError(f"{path.name}, line 1: no header; the first line must name the columns {', '.join(names)}")
     found, separator = _header(header, names)
     positions = _positions(path, found, names)
+    if not body.strip():
+        raise DataError(f"{path.name}, line 2: no rows below the header; record some first")
     types = {str(positions[name]): str for name in text}
     try:
         frame = pd.read_csv(
@@ -102,11 +104,8 @@ def read_csv(path: Path, names: Sequence[str], text: Sequence[str] = ()) -> CsvF
             skip_blank_lines=False,
             low_memory=False,
         )
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        if isinstance(error, pd.errors.EmptyDataError):
-            raise DataError(f"{path.name}, line 2: no rows below the header; record some first") from None
-        # pandas counts from the line after the header.
+    except (pd.errors.ParserError, ValueError) as error:
+        reason = " ".join(str(error).split())  # pandas counts lines from the one after the header
         raise DataError(f"{path.name}: no readable table below line 1 ({reason}); save it as CSV again") from None
     frame = frame[[str(positions[name]) for name in names]].set_axis(list(names), axis=1)
     blank = frame.isna().all(axis=1).to_numpy()
