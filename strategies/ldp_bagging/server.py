@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +19,6 @@ from strategies.ldp_bagging.published import BASE, IMPORTANCES, KINDS, NOISE, NO
 from strategies.ldp_bagging.rounds import plan_rounds
 from strategies.ldp_bagging.settings import LdpBaggingSettings, check_target
 from strategies.method import Arrays, ClientUpdate, ServerSide, Task
-
-log = logging.getLogger(__name__)
 
 _BARS_SHOWN, _BAR = 8, 30
 _LONGEST_STEP = 1e7  # ms
@@ -81,7 +78,7 @@ class LdpBaggingServer(ServerSide):
         self._received.clear()
         self._kept = fresh if self._settings.keep == "round" else [*self._kept, *fresh]
         forest = concatenate([contribution.trees for contribution in self._kept])
-        provenance = {"method": "ldp_bagging", "accounting": self._settings.accounting, "rounds": round_}
+        provenance: dict[str, Any] = {"method": "ldp_bagging", "accounting": self._settings.accounting, "rounds": round_}
         if self._published:
             # As in the document: the configuration of the aggregate is that of its first client.
             provenance["base_prediction"] = self._kept[0].base
