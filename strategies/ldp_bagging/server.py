@@ -78,7 +78,7 @@ class LdpBaggingServer(ServerSide):
         self._received.clear()
         self._kept = fresh if self._settings.keep == "round" else [*self._kept, *fresh]
         forest = concatenate([contribution.trees for contribution in self._kept])
-        provenance: dict[str, Any] = {"method": "ldp_bagging", "accounting": self._settings.accounting, "rounds": round_}
+        provenance: dict[str, Any] = {"accounting": self._settings.accounting, "rounds": round_}
         if self._published:
             # As in the document: the configuration of the aggregate is that of its first client.
             provenance["base_prediction"] = self._kept[0].base
