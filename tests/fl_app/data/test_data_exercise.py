@@ -295,6 +295,7 @@ def test_written_recordings_are_read_back(tmp_path: Path) -> None:
     [
         ({"synthetic": 0}, "dataset.synthetic 0 must be a whole number"),
         ({"synthetic_minutes": -1}, "dataset.synthetic_minutes -1 must be a number above 0"),
+        ({"synthetic_minutes": 1e9}, "must be at most 10080, a week"),
         ({"gap": float("nan")}, "dataset.gap nan must be a number above 0"),
         ({"bounds": {"hart": [0, 1]}}, "dataset.bounds 'hart' is unknown"),
         ({"bounds": {"hr": [0]}}, "dataset.bounds.hr .* must be two numbers"),
