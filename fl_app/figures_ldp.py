@@ -226,8 +226,9 @@ def _metric_figure(groups: Mapping[str, Group]) -> Figure:
         axes = figure.add_subplot(2, 3, panel)
         for (colour, marker, line), (label, group) in zip(_STYLES * len(groups), groups.items(), strict=False):
             values = [[r["metrics"].get(name, math.nan) for r in runs] for runs in group.values()]
-            mean = np.array([np.nanmean(v) for v in values])
-            spread = [mean - [np.nanmin(v) for v in values], [np.nanmax(v) for v in values] - mean]
+            mean, least, most = (np.array([f(v) for v in values]) for f in (np.nanmean, np.nanmin, np.nanmax))
+            # Rounding may put the mean of equal numbers outside of them.
+            spread = np.maximum([mean - least, most - mean], 0)
             axes.errorbar(
                 [place[eps] for eps in group], mean, yerr=spread, color=colour, marker=marker, linestyle=line,
                 markersize=4, capsize=2, linewidth=1.2, label=label,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, conf_folder, to_experiment
 from fl_app.figures import published
+from fl_app.figures_fext import _bars
 from fl_app.figures_ldp import ldp_tables, write_ldp_figures
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
@@ -78,3 +81,10 @@ def test_what_the_document_prints() -> None:
     told = published("ldp_wearable")
     assert told["levels"][1]["f1"] == 0.762  # "Metrics Comparison Table", medium
     assert told["importance_correlation"][0.1] == 0.743
+
+
+def test_equal_importances_can_be_drawn() -> None:
+    # Rounding puts the mean of these equal numbers outside of them, and a bar would get an error below zero.
+    vectors = np.full((10, 2), 33.3)
+    assert (100 * vectors).mean(axis=0)[0] != 3330
+    assert _bars({1.0: vectors, math.inf: vectors}, ["a", "b"], "equal").axes
