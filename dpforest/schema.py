@@ -6,6 +6,7 @@ units, bounds, classes and the order of magnitude of the row count release nothi
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -215,6 +216,51 @@ class Schema:
                 f"[{feature.low:g}, {feature.high:g}]: widen the bounds or set out_of_bounds=clip"
             )
         return inside, clipped
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of a table in the form that people keep: a categorical one is one column."""
+        encoded = {f"{column}={value}" for column, values in self.categories.items() for value in values}
+        return [name for name in self.feature_names if name not in encoded] + list(self.categories)
+
+    def matrix(self, table: Mapping[str, Any]) -> np.ndarray:
+        """The matrix of a table, found by the names of its columns and never by their positions.
+
+        Parameters
+        ----------
+        table : mapping of str to array-like of shape (n_rows,)
+            For instance a pandas DataFrame; columns that the schema does not know are not looked at.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_features)
+            Clipped to the bounds.
+
+        Raises
+        ------
+        SchemaError
+            A column is missing, a cell is no finite number, or a category is unknown.
+        """
+        for name in self.columns:
+            if name not in table:
+                others = {str(key).casefold(): key for key in table}
+                near = difflib.get_close_matches(name.casefold(), others, n=1)
+                hint = f" (is it {others[near[0]]!r}?)" if near else ""
+                needed = ", ".join(self.columns)
+                raise SchemaError(f"column {name!r} is missing{hint}: columns are matched by name, needed are {needed}")
+        found: dict[str, np.ndarray] = {}
+        for column, values in self.categories.items():
+            cells = np.asarray(table[column]).astype(str)
+            if unknown := sorted(set(cells.tolist()) - set(values)):
+                raise SchemaError(f"column {column!r} holds {unknown[0]!r}, which is not among {list(values)}")
+            found |= {f"{column}={value}": (cells == value).astype(np.float64) for value in values}
+        for name in self.feature_names:
+            if name not in found:
+                try:
+                    found[name] = np.asarray(table[name], dtype=np.float64)
+                except (TypeError, ValueError) as error:
+                    raise SchemaError(f"column {name!r} holds what is no number: {error}") from error
+        return self.check_matrix(np.column_stack([found[name] for name in self.feature_names]))[0]
 
     def encode_classes(self, y: Any) -> np.ndarray:
         """Class names to indices into `classes`.

@@ -14,6 +14,7 @@ import pandas as pd
 from fl_app.figures import short_unit, write_figures
 from fl_app.figures_federation import write_federation_figures
 from fl_app.figures_fext import stability_table, write_round_figures
+from fl_app.figures_ldp import ldp_tables, write_ldp_figures
 from fl_app.figures_settings import write_setting_figures
 from fl_app.results import read_runs, result_row, telling_columns
 from fl_app.tables import columns, human_bytes
@@ -80,8 +81,11 @@ def compare(folders: Sequence[Path], target: Path) -> list[Path]:
     print(comparison_table(rows))
     if stability := stability_table(runs, rows):
         print(f"\n{stability}")
+    if tables := ldp_tables(runs, rows):
+        print(f"\n{tables}")
     written = write_figures(runs, rows, target) + write_round_figures(runs, rows, target)
     written += write_setting_figures(rows, target) + write_federation_figures(runs, rows, target)
+    written += write_ldp_figures(runs, rows, target)
     print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
     return written
 

@@ -25,6 +25,26 @@ class ConfigurationError(DPForestError):
     """An experiment cannot be built from its configuration."""
 
 
+# Names of the LDP document for values of epsilon.
+LEVELS = {"none": math.inf, "low": 10.0, "medium": 1.0, "high": 0.1}
+
+
+def level_epsilon(level: Any) -> float:
+    """The epsilon that a level stands for; 1 where there is no level.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no such level.
+    """
+    if level is None:
+        return 1.0
+    if level not in LEVELS:
+        told = ", ".join(f"{name} (epsilon {epsilon:g})" for name, epsilon in LEVELS.items())
+        raise ConfigurationError(f"privacy.level {level!r} must be one of {told}, or null")
+    return LEVELS[level]
+
+
 @dataclass(frozen=True)
 class Privacy:
     """The budget of each client over the whole run.
@@ -35,6 +55,8 @@ class Privacy:
         Total; ``inf`` for a run without privacy.
     delta : float
         0 for pure differential privacy.
+    level : {"none", "low", "medium", "high"} or None
+        A name for an epsilon, inf, 10, 1 or 0.1, which then must not say anything else.
     noise : {"seeded", "secure"}
         ``seeded`` noise is reproducible and for simulations only; a real node always uses ``secure``.
     """
@@ -42,9 +64,15 @@ class Privacy:
     epsilon: float = 1.0
     delta: float = 0.0
     noise: Literal["seeded", "secure"] = "seeded"
+    level: Literal["none", "low", "medium", "high"] | None = None
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, self.delta)
+        if self.level is not None and level_epsilon(self.level) != self.epsilon:
+            raise ConfigurationError(
+                f"privacy.level {self.level} is epsilon {level_epsilon(self.level):g}, and privacy.epsilon says "
+                f"{self.epsilon:g}: give one of them"
+            )
         if self.noise not in ("seeded", "secure"):
             raise ConfigurationError(f"privacy.noise {self.noise!r} must be seeded or secure")
 
@@ -222,8 +250,8 @@ class Experiment:
             if not isinstance(group, Mapping):
                 raise ConfigurationError(f"{name} {group!r}: expected a group of settings")
             group = dict(group)
-            if name == "privacy" and "epsilon" in group:
-                group["epsilon"] = _epsilon(group["epsilon"])
+            if name == "privacy":
+                group["epsilon"] = _epsilon(group.get("epsilon", level_epsilon(group.get("level"))))
             values[name] = build_settings(kind, group, name)
         memorization = values.get("memorization") or ()
         if not isinstance(memorization, list | tuple):

@@ -184,7 +184,8 @@ def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, style: int) 
     finite = runs[np.isfinite(runs["epsilon"])]
     if len(finite):
         stats = finite.groupby("epsilon")[metric].agg(["mean", "min", "max"])
-        spread = [stats["mean"] - stats["min"], stats["max"] - stats["mean"]]
+        # Rounding may put the mean of equal numbers outside of them.
+        spread = np.maximum([stats["mean"] - stats["min"], stats["max"] - stats["mean"]], 0)
         hollow = finite["guarantee"].str.startswith("guarantee: none").all()
         face = "white" if hollow else colour
         axes.errorbar(

@@ -205,7 +205,8 @@ def _bars(importances: dict[float, np.ndarray], features: Sequence[str], title: 
     for number, (epsilon, vectors) in enumerate(importances.items()):
         percent = 100 * vectors[:, order]
         mean = percent.mean(axis=0)
-        spread = np.stack([mean - percent.min(axis=0), percent.max(axis=0) - mean])
+        # Rounding may put the mean of equal numbers outside of them.
+        spread = np.maximum([mean - percent.min(axis=0), percent.max(axis=0) - mean], 0)
         at = np.arange(len(order)) + (number - (len(importances) - 1) / 2) * width
         axes.bar(at, mean, width, yerr=spread, color=_colour(number, len(importances)), label=_label(epsilon),
                  error_kw={"linewidth": 0.6, "ecolor": "0.3"})  # fmt: skip

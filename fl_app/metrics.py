@@ -10,6 +10,9 @@ import numpy as np
 
 Sums = Mapping[str, list[float]]
 
+# Cells of the histogram of probabilities from which clients' ROC curves are put together.
+SCORE_CELLS = 1000
+
 
 def classification_sums(y: np.ndarray, probability: np.ndarray) -> dict[str, list[float]]:
     """A client's additive statistics of class predictions.
@@ -23,14 +26,20 @@ def classification_sums(y: np.ndarray, probability: np.ndarray) -> dict[str, lis
     Returns
     -------
     dict
-        ``confusion`` (n_classes^2, true class by predicted) and ``log_loss`` (one sum, in nats).
+        ``confusion`` (n_classes^2, true class by predicted) and ``log_loss`` (one sum, in nats); of two classes also
+        ``scores`` (2 x SCORE_CELLS: histograms of the second class's probability, among rows of each class).
     """
     n_classes = probability.shape[1]
     predicted = np.argmax(probability, axis=1)
     confusion = np.bincount(y * n_classes + predicted, minlength=n_classes**2)
     share = probability[np.arange(len(y)), y] / np.maximum(probability.sum(axis=1), 1e-15)
     log_loss = float(-np.log(np.clip(share, 1e-15, 1.0)).sum())
-    return {"confusion": confusion.astype(float).tolist(), "log_loss": [log_loss]}
+    sums = {"confusion": confusion.astype(float).tolist(), "log_loss": [log_loss]}
+    if n_classes == 2:
+        score = probability[:, 1] / np.maximum(probability.sum(axis=1), 1e-15)
+        cell = np.clip((score * SCORE_CELLS).astype(np.int64), 0, SCORE_CELLS - 1)
+        sums["scores"] = np.bincount(y * SCORE_CELLS + cell, minlength=2 * SCORE_CELLS).astype(float).tolist()
+    return sums
 
 
 def regression_sums(y: np.ndarray, predicted: np.ndarray) -> dict[str, list[float]]:
@@ -58,10 +67,12 @@ def summarize(sums: Sums) -> dict[str, float]:
     -------
     dict
         For classes: accuracy, balanced_accuracy (mean recall of the classes that occur), macro_f1 (over the same),
-        log_loss. For targets: mse, mae, r2, pearson.
+        log_loss; of two classes also precision, recall and f1 of the second, and roc_auc where both occur, by
+        scikit-learn (probabilities in one cell of 1 / SCORE_CELLS count as equal). For targets: mse, mae, r2, pearson.
     """
     if "confusion" in sums:
-        return _classification(np.array(sums["confusion"]), sums["log_loss"][0])
+        summary = _classification(np.array(sums["confusion"]), sums["log_loss"][0])
+        return summary | (_binary(sums) if "scores" in sums else {})
     return _regression(*sums["moments"], *sums["errors"])
 
 
@@ -86,6 +97,22 @@ def _classification(flat: np.ndarray, log_loss: float) -> dict[str, float]:
         "macro_f1": float(f1.mean()),
         "log_loss": float(log_loss / n),
     }
+
+
+def _binary(sums: Sums) -> dict[str, float]:
+    from sklearn.metrics import precision_recall_fscore_support, roc_auc_score  # slow to import
+
+    true, predicted = [0, 0, 1, 1], [0, 1, 0, 1]
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        true, predicted, sample_weight=sums["confusion"], average="binary", zero_division=0.0
+    )
+    summary = {"precision": float(precision), "recall": float(recall), "f1": float(f1)}
+    weight = np.array(sums["scores"])
+    filled = np.flatnonzero(weight)
+    label, cell = np.divmod(filled, SCORE_CELLS)
+    if len(np.unique(label)) == 2:
+        summary["roc_auc"] = float(roc_auc_score(label, cell, sample_weight=weight[filled]))
+    return summary
 
 
 def _regression(

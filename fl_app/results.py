@@ -13,7 +13,8 @@ from fl_app.run_folder import find_runs, read_run, write_table
 
 RESULTS = "results.csv"
 _METRICS = (
-    "accuracy", "balanced_accuracy", "macro_f1", "log_loss", "worst_client", "mse", "mae", "r2", "pearson",
+    "accuracy", "balanced_accuracy", "macro_f1", "precision", "recall", "f1", "roc_auc", "log_loss",
+    "worst_client", "mse", "mae", "r2", "pearson",
     "test_rows", "clients", "rounds", "bytes_down", "bytes_up", "bytes_of_rows", "public_rows", "seconds", "failures",
 )  # fmt: skip
 # Beside the settings of the method and the data set, what tells runs apart; never the seed, a fold or the budget.

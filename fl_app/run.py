@@ -22,6 +22,7 @@ from strategies.messages import to_arrays_record
 from strategies.method import ServerSide
 
 log = logging.getLogger(__name__)
+_BINARY = {"precision": "precision", "recall": "recall", "f1": "F1", "roc_auc": "ROC-AUC", "log_loss": "log loss"}
 
 
 @dataclass
@@ -151,7 +152,12 @@ def _judge(
     replies, traffic = meter.exchange(messages, experiment.timeout)
     strategy.aggregate_evaluate(exchange, replies)
     judged = strategy.rounds[exchange].judged
-    summary = summarize(add_sums(j.sums for j in judged)) if judged else {}
+    summary: dict[str, Any] = {}
+    if judged:
+        sums = add_sums(j.sums for j in judged)
+        summary |= summarize(sums)
+        if "scores" in sums:
+            summary["confusion"] = "; ".join(" ".join(map(str, row)) for row in confusion_matrix(sums))
     return {**summary, **_evaluation_traffic(traffic), "judged": judged}
 
 
@@ -163,6 +169,9 @@ def _words(row: dict[str, Any], side: ServerSide) -> str:
     parts = [f"{row['answered']}/{row['asked']} clients"]
     if "accuracy" in row:
         parts.append(f"accuracy {row['accuracy']:.3f}")
+    if "precision" in row:
+        parts += [f"{word} {row[name]:.3f}" for name, word in _BINARY.items() if name in row]
+        parts.append(f"true by predicted [{row['confusion']}]")
     if "r2" in row:
         parts.append("MSE {mse:.0f}, MAE {mae:.1f}, R^2 {r2:.3f}, Pearson {pearson:.3f}".format(**row))
     if words := side.progress():

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import csv
 import glob
+import hashlib
 import json
 import logging
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from dpforest import __version__
 from dpforest.errors import DPForestError
+from dpforest.forest.json_format import write_json
 from fl_app.experiment import Experiment
 from fl_app.run import Run
 
 FAILED = "FAILED.txt"
+FOREST = "forest.json"
+_IN_PROVENANCE = ("guarantee", "epsilon", "delta", "unit", "record", "trust", "noise")
 _PARTIAL = ".partial-"
 _CLIENTS_OWN = ("fl_app.client_app", "fl_app.data")
 log = logging.getLogger(__name__)
@@ -87,6 +94,8 @@ class RunFolder:
         write_table(folder / "clients.csv", run.clients)
         (folder / "model").mkdir()
         run.side.save(folder / "model")
+        if (folder / "model" / FOREST).is_file():
+            write_provenance(run, folder / "model" / FOREST)
 
     def _sweep_up(self) -> None:
         """Remove what killed runs into this folder left behind."""
@@ -98,6 +107,31 @@ class RunFolder:
     def _show(self) -> None:
         # Hydra may have made an empty folder of this name; renaming over an empty folder is atomic.
         os.replace(self._partial, self.path)
+
+
+def write_provenance(run: Run, path: Path) -> None:
+    """Write into a run's forest where it comes from: method, data set, summary of the ledgers, clients as opaque names.
+
+    The names are the same for the same simulated experiment; with secure noise they are drawn anew.
+    """
+    plain = json.loads(path.read_text(encoding="utf-8"))
+    secret = run.experiment.to_json() if "seeded" in run.privacy["noise"] else secrets.token_hex(16)
+    trains = [row["client"] for row in run.clients if row["trains"]]
+    names = {str(c): hashlib.sha256(f"{secret} {c}".encode()).hexdigest()[:8] for c in trains}
+    trees = dict.fromkeys(names.values(), 0)
+    for tree in plain["trees"]:
+        tree["owner"] = names.get(tree["owner"], "")
+        if tree["owner"]:
+            trees[tree["owner"]] += 1
+    plain["provenance"] |= {
+        "method": run.experiment.method.name,
+        "dataset": run.experiment.source.name,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "dpforest": __version__,
+        "privacy": {name: run.privacy[name] for name in _IN_PROVENANCE},
+        "clients": [{"id": name, "trees": count} for name, count in sorted(trees.items())],
+    }
+    write_json(plain, path)
 
 
 def _is_alive(process: int) -> bool:

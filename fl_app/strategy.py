@@ -15,7 +15,7 @@ from flwr.serverapp.strategy import Strategy
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Ledger
-from fl_app.metrics import Sums, add_sums, summarize
+from fl_app.metrics import SCORE_CELLS, Sums, add_sums, summarize
 from strategies.messages import (
     ARRAYS,
     CONFIG,
@@ -240,6 +240,8 @@ class MethodStrategy(Strategy):
         sums = {name: [float(x) for x in values] for name, values in metrics.items() if isinstance(values, list)}
         schema = self.side.task.schema
         expected = {"confusion": len(schema.classes) ** 2, "log_loss": 1}
+        if len(schema.classes) == 2:
+            expected["scores"] = 2 * SCORE_CELLS
         if not schema.is_classification:
             expected = {"moments": 6, "errors": 2}
         found = {name: len(values) for name, values in sums.items()}
@@ -248,7 +250,7 @@ class MethodStrategy(Strategy):
         if not all(np.isfinite(values).all() for values in sums.values()):
             raise BadMessage("the evaluation holds NaN or infinity")
         counts = sums["confusion"] if schema.is_classification else sums["moments"][:1]
-        if min(counts) < 0 or sum(counts) < 1:
+        if min(counts) < 0 or min(sums.get("scores", [0])) < 0 or sum(counts) < 1:
             raise BadMessage("the evaluation counts no test rows, or fewer than none")
         return Judged(client, sums, self._read_by_owner(str(config.get("by_owner", "{}"))))
 

@@ -14,7 +14,7 @@ from strategies.method import Arrays, ClientSide, ClientTask
 
 # Largest forest that a client accepts from a server: about 2 GB as flat arrays.
 MODEL_LIMITS = Limits(trees=200_000, nodes=20_000_000)
-_OUTPUTS: tuple[Output, ...] = ("probability", "logit", "target", "target_sum")
+_OUTPUTS: tuple[Output, ...] = ("probability", "logit", "target", "target_sum", "score")
 
 
 def model_arrays(forest: Forest, packed: Arrays) -> dict[str, np.ndarray]:
@@ -41,7 +41,7 @@ class ForestClient(ClientSide):
 
     def predict_by_owner(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> dict[int, np.ndarray] | None:
         forest = read_model(arrays, task.schema)
-        if forest.output != "probability":
+        if forest.output not in ("probability", "score"):
             return None
         leaves = forest.apply(X)
         owners = np.array([int(owner or -1) for owner in forest.owners])

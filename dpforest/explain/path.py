@@ -53,7 +53,7 @@ def explain_prediction(forest: Forest, row: np.ndarray) -> list[TreePath]:
     Parameters
     ----------
     forest : Forest
-        Whose trees are averaged (``output`` "target" or "probability").
+        Whose trees are averaged (``output`` "target", "probability" or "score").
     row : ndarray of shape (n_features,)
         Inside the schema's bounds.
 
@@ -67,7 +67,9 @@ def explain_prediction(forest: Forest, row: np.ndarray) -> list[TreePath]:
     paths = []
     for tree, leaf in enumerate(leaves.tolist()):
         steps = _steps(forest, row, int(forest.offsets[tree]))
-        then = f"{outcome(forest, forest.value[leaf])}, {records(forest.weight[leaf])}"
+        then = outcome(forest, forest.value[leaf])
+        if forest.weight.any():  # zeros throughout: the numbers are unknown
+            then += f", {records(forest.weight[leaf])}"
         text = "; ".join([*(step.text for step in steps), f"so {then}"])
         paths.append(TreePath(tree, forest.owners[tree], tuple(steps), forest.value[leaf].copy(), text))
     return paths

@@ -41,9 +41,11 @@ def condition(feature: Feature, low: float, high: float) -> str:
 def outcome(forest: Forest, value: np.ndarray) -> str:
     """Words for a node's value: "68 Wh", or "walking (72 %)"."""
     if forest.schema.is_classification:
-        if forest.output != "probability":
+        if forest.output not in ("probability", "score"):
             raise InvalidForest(_PARTS.format(forest.output))
         best = int(np.argmax(value))
+        if forest.output == "score":
+            return f"{forest.schema.classes[best]} (score {value[best]:.2f})"
         return f"{forest.schema.classes[best]} ({100 * value[best]:.0f} %)"
     if forest.output != "target":
         raise InvalidForest(_PARTS.format(forest.output))

@@ -3,7 +3,23 @@
 from dpforest.forest.codec import pack, unpack
 from dpforest.forest.forest import Forest, concatenate
 from dpforest.forest.importance import feature_importances
-from dpforest.forest.json_format import load, save
+from dpforest.forest.json_format import json_schema, load, save
+from dpforest.forest.nested import to_nested
+from dpforest.forest.onnx_export import save_onnx, to_onnx
 from dpforest.forest.validate import Limits, validate
 
-__all__ = ["Forest", "Limits", "concatenate", "feature_importances", "load", "pack", "save", "unpack", "validate"]
+__all__ = [
+    "Forest",
+    "Limits",
+    "concatenate",
+    "feature_importances",
+    "json_schema",
+    "load",
+    "pack",
+    "save",
+    "save_onnx",
+    "to_nested",
+    "to_onnx",
+    "unpack",
+    "validate",
+]

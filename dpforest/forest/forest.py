@@ -14,7 +14,7 @@ from dpforest.errors import InvalidForest
 from dpforest.forest import kernels
 from dpforest.schema import Schema
 
-Output = Literal["counts", "probability", "logit", "target", "target_sum"]
+Output = Literal["counts", "probability", "logit", "target", "target_sum", "score"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +28,11 @@ class Forest:
     ----------
     schema : Schema
         What the columns and outputs mean.
-    output : {"counts", "probability", "logit", "target", "target_sum"}
+    output : {"counts", "probability", "logit", "target", "target_sum", "score"}
         What a leaf value is: noised class counts (as grown, before `dpforest.growers.leaves` turns them into
         probabilities), class probabilities or target values that trees average, or class logits or target
-        values that trees add to ``base`` (boosting).
+        values that trees add to ``base`` (boosting). Scores are class shares with noise left on them, of any sign:
+        only their mean over the trees is made a probability.
     offsets : ndarray of int64, shape (n_trees + 1,)
         Tree ``t`` owns nodes ``offsets[t]:offsets[t + 1]``; the first is its root.
     feature : ndarray of int32, shape (n_nodes,)
@@ -50,6 +51,8 @@ class Forest:
         Which client a tree came from; empty strings where it is of all.
     provenance : mapping
         Plain data about how the forest was made (method, ledger summary).
+    stated_importances : ndarray of shape (n_features,), or None
+        Importances that came with the trees; None where they follow from the trees themselves.
     """
 
     schema: Schema
@@ -63,6 +66,7 @@ class Forest:
     base: np.ndarray
     owners: tuple[str, ...]
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    stated_importances: np.ndarray | None = None
 
     @property
     def n_trees(self) -> int:
@@ -113,6 +117,10 @@ class Forest:
             return kernels.sum_of_leaf_values(self._rows(X), *self._walk, self.value) / self.n_trees
         if self.output == "logit":
             return softmax(self.base + kernels.sum_of_leaf_values(self._rows(X), *self._walk, self.value), axis=1)
+        if self.output == "score":
+            share = np.maximum(kernels.sum_of_leaf_values(self._rows(X), *self._walk, self.value), 0.0)
+            total = share.sum(axis=1, keepdims=True)
+            return np.where(total > 0, share / np.where(total > 0, total, 1.0), 1.0 / share.shape[1])
         raise InvalidForest(f"a forest of {self.output!r} has no class probabilities")
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -138,6 +146,7 @@ class Forest:
             value=self.value[start:stop],
             weight=self.weight[start:stop],
             owners=(self.owners[index],),
+            stated_importances=None,
         )
 
     def with_owner(self, owner: str) -> Forest:
@@ -182,4 +191,5 @@ def concatenate(forests: Sequence[Forest]) -> Forest:
         value=np.concatenate([f.value for f in forests]),
         weight=np.concatenate([f.weight for f in forests]),
         owners=tuple(owner for f in forests for owner in f.owners),
+        stated_importances=None,
     )

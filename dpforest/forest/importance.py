@@ -10,13 +10,16 @@ from dpforest.forest.forest import Forest
 def feature_importances(forest: Forest) -> np.ndarray:
     """Mean decrease in impurity (Breiman 2001; Gini for classes, variance proxy for targets).
 
-    Computed from the noised leaf values and weights only. Trees count equally.
+    Computed from the noised leaf values and weights only. Trees count equally. Importances that the forest states
+    itself are given as they are.
 
     Returns
     -------
     ndarray of float64, shape (n_features,)
         Non-negative; adds up to 1 unless no split decreases the impurity (then all 0).
     """
+    if forest.stated_importances is not None:
+        return forest.stated_importances
     inner = np.flatnonzero(~forest.is_leaf)
     total = np.zeros(forest.schema.n_features)
     if inner.size == 0:

@@ -1,9 +1,15 @@
-"""Forests as JSON files for people and other programs."""
+"""Forests as JSON files for people and other programs.
+
+The form is described by ``forest.schema.json`` beside this module (JSON Schema 2020-12), which ships with the package:
+`json_schema` reads it. What it cannot say (that children come after their parent, that a feature exists) is checked on
+reading, so that no program but this one needs it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +24,17 @@ from dpforest.schema import Schema
 
 FORMAT = "dpforest"
 VERSION = 1
+_FINISHED = ("probability", "score", "logit", "target", "target_sum")
+_KEYS = ("format", "version", "output", "schema", "base", "importances", "provenance", "trees")
+_TREE_KEYS = ("owner", "feature", "threshold", "left", "value", "weight")
+_LARGEST_INDEX = np.iinfo(np.int32).max
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the files that `save` writes."""
+    text = Path(__file__).with_name("forest.schema.json").read_text(encoding="utf-8")
+    plain: dict[str, Any] = json.loads(text)
+    return plain
 
 
 def to_dict(forest: Forest) -> dict[str, Any]:
@@ -36,6 +53,9 @@ def to_dict(forest: Forest) -> dict[str, Any]:
                 "weight": [_short(x) for x in tree.weight[tree.is_leaf].tolist()],
             }
         )
+    provenance = dict(forest.provenance)
+    if forest.stated_importances is not None:
+        provenance["importances"] = "stated"
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -43,7 +63,7 @@ def to_dict(forest: Forest) -> dict[str, Any]:
         "schema": forest.schema.to_dict(),
         "base": forest.base.tolist(),
         "importances": dict(zip(forest.schema.feature_names, map(_short, importances.tolist()), strict=True)),
-        "provenance": dict(forest.provenance),
+        "provenance": provenance,
         "trees": trees,
     }
 
@@ -58,48 +78,16 @@ def from_dict(plain: Any, limits: Limits | None = None) -> Forest:
     """
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
         raise InvalidForest(f"not a forest file: expected format {FORMAT!r}")
-    if plain.get("version") != VERSION:
-        raise InvalidForest(f"forest file version {plain.get('version')!r}; this release reads version {VERSION}")
-    if plain.get("output") not in ("probability", "logit", "target", "target_sum"):
+    version = plain.get("version")
+    if version != VERSION:
+        newer = isinstance(version, int) and version > VERSION
+        advice = "update dpforest" if newer else "save the forest again"
+        raise InvalidForest(f"forest file version {version!r}; this release reads version {VERSION}: {advice}")
+    if plain.get("output") not in _FINISHED:
         raise InvalidForest(f"output {plain.get('output')!r} is no kind of finished forest")
+    _check_keys(plain, _KEYS, "the file")
     try:
-        schema = Schema.from_dict(plain["schema"])
-        trees = plain["trees"]
-        sizes = [len(tree["feature"]) for tree in trees]
-        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        feature = np.array([f for tree in trees for f in tree["feature"]], dtype=np.int32)
-        left = np.array(
-            [-1 if v < 0 else v + s for tree, s in zip(trees, starts, strict=False) for v in tree["left"]],
-            dtype=np.int32,
-        )
-        leaf = left < 0
-        # Thresholds are single-precision numbers; so nine digits bring a row that lies on one to the same side.
-        with np.errstate(over="ignore"):
-            threshold = np.array([x for tree in trees for x in tree["threshold"]], dtype=np.float32)
-        for tree in trees:
-            leaves = sum(v < 0 for v in tree["left"])
-            if not len(tree["value"]) == len(tree["weight"]) == leaves:
-                raise InvalidForest(
-                    f"damaged forest file: a tree of {leaves} leaves has {len(tree['value'])} values and "
-                    f"{len(tree['weight'])} weights"
-                )
-        value = np.zeros((len(feature), schema.n_outputs))
-        value[leaf] = np.array([row for tree in trees for row in tree["value"]], dtype=np.float64)
-        weight = np.zeros(len(feature))
-        weight[leaf] = np.array([w for tree in trees for w in tree["weight"]], dtype=np.float64)
-        forest = Forest(
-            schema=schema,
-            output=plain["output"],
-            offsets=starts,
-            feature=feature,
-            threshold=threshold.astype(np.float64),
-            left=left,
-            value=value,
-            weight=weight,
-            base=np.array(plain["base"], dtype=np.float64),
-            owners=tuple(str(tree["owner"]) for tree in trees),
-            provenance=dict(plain["provenance"]),
-        )
+        forest = _read(plain)
     except DPForestError:
         raise
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -109,11 +97,94 @@ def from_dict(plain: Any, limits: Limits | None = None) -> Forest:
     return forest
 
 
+def _read(plain: Mapping[str, Any]) -> Forest:
+    schema = Schema.from_dict(plain["schema"])
+    trees = plain["trees"]
+    for number, tree in enumerate(trees):
+        _check_tree(tree, f"tree {number}", schema)
+    sizes = [len(tree["feature"]) for tree in trees]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    feature = _indices(trees, "feature")
+    left = _indices(trees, "left")
+    left = np.where(left < 0, left, left + np.repeat(starts[:-1], sizes)).astype(np.int32)
+    leaf = left < 0
+    # Thresholds are single-precision numbers; so nine digits bring a row that lies on one to the same side.
+    with np.errstate(over="ignore"):
+        threshold = np.array([x for tree in trees for x in tree["threshold"]], dtype=np.float32)
+    value = np.zeros((len(feature), schema.n_outputs))
+    value[leaf] = np.array([row for tree in trees for row in tree["value"]], dtype=np.float64)
+    weight = np.zeros(len(feature))
+    weight[leaf] = np.array([w for tree in trees for w in tree["weight"]], dtype=np.float64)
+    provenance = dict(plain["provenance"])
+    importances = _importances(plain["importances"], schema)
+    stated = provenance.pop("importances", None) == "stated"
+    return Forest(
+        schema=schema,
+        output=plain["output"],
+        offsets=starts,
+        feature=feature.astype(np.int32),
+        threshold=threshold.astype(np.float64),
+        left=left,
+        value=value,
+        weight=weight,
+        base=np.array(plain["base"], dtype=np.float64),
+        owners=tuple(str(tree["owner"]) for tree in trees),
+        provenance=provenance,
+        stated_importances=importances if stated else None,
+    )
+
+
+def _check_keys(plain: Any, allowed: Sequence[str], where: str) -> None:
+    if not isinstance(plain, dict) or set(plain) != set(allowed):
+        found = sorted(map(str, plain)) if isinstance(plain, dict) else type(plain).__name__
+        raise InvalidForest(f"damaged forest file: {where} has {found}, expected {', '.join(allowed)}")
+
+
+def _check_tree(tree: Any, where: str, schema: Schema) -> None:
+    """Lists that fit each other; without it a list too long in one tree could be made up for by another tree."""
+    _check_keys(tree, _TREE_KEYS, where)
+    nodes = len(tree["feature"])
+    for name in ("threshold", "left"):
+        if len(tree[name]) != nodes:
+            raise InvalidForest(f"damaged forest file: {where} has {len(tree[name])} of {name} for {nodes} nodes")
+    leaves = sum(v < 0 for v in tree["left"])
+    if not len(tree["value"]) == len(tree["weight"]) == leaves:
+        raise InvalidForest(
+            f"damaged forest file: {where} of {leaves} leaves has {len(tree['value'])} values and "
+            f"{len(tree['weight'])} weights"
+        )
+    if any(len(row) != schema.n_outputs for row in tree["value"]):
+        raise InvalidForest(f"damaged forest file: {where} has leaf values that are not {schema.n_outputs} numbers")
+
+
+def _indices(trees: Sequence[Mapping[str, Any]], name: str) -> np.ndarray:
+    cells = [cell for tree in trees for cell in tree[name]]
+    if not set(map(type, cells)) <= {int} or any(abs(cell) > _LARGEST_INDEX for cell in (min(cells), max(cells))):
+        raise InvalidForest(f"damaged forest file: {name} must be whole numbers of a tree's size")
+    return np.array(cells, dtype=np.int64)
+
+
+def _importances(plain: Any, schema: Schema) -> np.ndarray:
+    if not isinstance(plain, dict) or list(plain) != schema.feature_names:
+        raise InvalidForest(
+            f"damaged forest file: importances must be of its {schema.n_features} features, in their order"
+        )
+    values = np.array(list(plain.values()))
+    if values.dtype.kind not in "if" or not np.isfinite(values).all():
+        raise InvalidForest("damaged forest file: importances must be finite numbers")
+    return values.astype(np.float64)
+
+
 def save(forest: Forest, path: str | Path) -> Path:
     """Write a forest as JSON, whole or not at all."""
+    return write_json(to_dict(forest), path)
+
+
+def write_json(plain: Mapping[str, Any], path: str | Path) -> Path:
+    """Write plain data as one line of JSON, whole or not at all."""
     path = Path(path)
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(to_dict(forest), separators=(",", ":"), allow_nan=False), encoding="utf-8")
+    partial.write_text(json.dumps(plain, separators=(",", ":"), allow_nan=False), encoding="utf-8")
     os.replace(partial, path)
     return path
 

@@ -51,6 +51,8 @@ def _check_sizes(forest: Forest, limits: Limits) -> None:
         "weight": (forest.n_nodes,),
         "base": (width,),
     }
+    if forest.stated_importances is not None:
+        shapes["stated_importances"] = (forest.schema.n_features,)
     for name, shape in shapes.items():
         if getattr(forest, name).shape != shape:
             raise InvalidForest(f"{name} has shape {getattr(forest, name).shape}, expected {shape}")
@@ -83,8 +85,9 @@ def _check_structure(forest: Forest, limits: Limits) -> None:
 
 
 def _check_numbers(forest: Forest) -> None:
-    for name in ("threshold", "value", "weight", "base"):
-        if not np.isfinite(getattr(forest, name)).all():
+    for name in ("threshold", "value", "weight", "base", "stated_importances"):
+        numbers = getattr(forest, name)
+        if numbers is not None and not np.isfinite(numbers).all():
             raise InvalidForest(f"{name} holds NaN or infinity")
     if (forest.weight < 0).any():
         raise InvalidForest("weight must not be negative")

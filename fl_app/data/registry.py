@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fl_app.data.appliances import AppliancesSource
+from fl_app.data.exercise import ExerciseSource
 from fl_app.data.german_credit import GermanCreditSource
 from fl_app.data.hapt import HaptSource
 from fl_app.data.hugadb import HugadbSource
@@ -19,6 +20,7 @@ SOURCES: dict[str, type[DataSource]] = {
     source.name: source
     for source in (
         WatchSource, HugadbSource, HaptSource, WisdmSource, GermanCreditSource, AppliancesSource, TableSource,
+        ExerciseSource,
     )
 }  # fmt: skip
 

@@ -119,6 +119,11 @@ class DataSource(ABC):
         return True
 
     @property
+    def keeps_time_order(self) -> bool:
+        """Whether a split by random rows is refused."""
+        return False
+
+    @property
     def records_per_sample(self) -> int:
         """Most records that one raw sample has a part in; more than 1 where windows overlap."""
         return 1

@@ -1,4 +1,4 @@
-"""Which rows train and which judge: random rows, whole recordings, or whole subjects."""
+"""Which rows train and which judge: random rows, the end of each recording, whole recordings, or whole subjects."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class Evaluation:
 
     Parameters
     ----------
-    split : {"row", "recording", "subject"}
+    split : {"row", "time", "recording", "subject"}
         ``row``: random rows of each client, stratified by class. It flatters every model where
-        neighbouring rows look alike. ``recording``: whole recordings of each client.
+        neighbouring rows look alike. ``time``: the last rows of each recording, in the order of time.
+        ``recording``: whole recordings of each client.
         ``subject``: all rows of some subjects, who take no part in training.
     part : {"test", "validation"}
         ``validation`` holds out a fifth of the training rows (or as many more subjects) in the
@@ -55,7 +56,7 @@ class Evaluation:
         A value is not allowed.
     """
 
-    split: Literal["row", "recording", "subject"] = "row"
+    split: Literal["row", "time", "recording", "subject"] = "row"
     part: Literal["test", "validation"] = "test"
     test_share: float = 0.2
     seed: int = 42
@@ -65,7 +66,7 @@ class Evaluation:
     public_share: float = 0.0
 
     def __post_init__(self) -> None:
-        check_choice("evaluation.split", self.split, ["row", "recording", "subject"])
+        check_choice("evaluation.split", self.split, ["row", "time", "recording", "subject"])
         check_choice("evaluation.part", self.part, ["test", "validation"])
         number = isinstance(self.test_share, int | float) and not isinstance(self.test_share, bool)
         if not (number and 0 < self.test_share < 1):
@@ -170,7 +171,7 @@ def client_roles(source: DataSource, partition: Partition, evaluation: Evaluatio
 
 
 def split_rows(rows: Rows, evaluation: Evaluation, is_classification: bool, client: int = 0) -> tuple[Rows, Rows]:
-    """Divide a client's rows for ``split=row`` or ``split=recording``.
+    """Divide a client's rows for ``split=row``, ``time`` or ``recording``.
 
     Parameters
     ----------
@@ -206,7 +207,7 @@ def _test_rows(rows: Rows, evaluation: Evaluation, is_classification: bool, clie
 
 def _public(test: Rows, evaluation: Evaluation, is_classification: bool, client: int) -> np.ndarray:
     """Mask of the rows of a test part that are public."""
-    split = "recording" if evaluation.split == "recording" else "row"
+    split = "row" if evaluation.split == "subject" else evaluation.split
     rng = np.random.default_rng([evaluation.seed, client, _PUBLIC_STAGE])
     return _held_out(test, split, evaluation.public_share, is_classification, rng)
 
@@ -232,7 +233,12 @@ def _held_out(rows: Rows, split: str, share: float, is_classification: bool, rng
     labels = rows.y if is_classification else np.zeros(len(rows), dtype=np.int64)
     if split == "row":
         return _stratified(labels, share, rng)
-    recordings, recording = np.unique(rows.recording, return_inverse=True)
+    recordings, recording, sizes = np.unique(rows.recording, return_inverse=True, return_counts=True)
+    if split == "time":
+        order = np.argsort(recording, kind="stable")
+        place = np.empty(len(rows), dtype=np.int64)
+        place[order] = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return place >= (sizes - np.minimum(np.round(sizes * share).astype(np.int64), sizes - 1))[recording]
     counts = np.zeros((len(recordings), int(labels.max(initial=0)) + 1), dtype=np.int64)
     np.add.at(counts, (recording, labels), 1)
     return _stratified(counts.argmax(axis=1), share, rng)[recording]
@@ -357,16 +363,22 @@ _recent: Recent[ClientData] = Recent(500_000_000, _bytes)
 
 def _check_combination(source: DataSource, partition: Partition, evaluation: Evaluation) -> None:
     if evaluation.split == "row":
+        if source.keeps_time_order:
+            raise DataError(
+                f"evaluation.split=row would put neighbouring samples of {source.name} on both sides: use time (the "
+                "end of each recording), recording or subject"
+            )
         return
     if evaluation.split == "recording" and not source.has_recordings:
         raise DataError(
             f"evaluation.split=recording needs recordings, and {source.name} has none (for a table, set "
             "dataset.recording_column): use row or subject"
         )
-    whole = ("subject", "time_blocks") if evaluation.split == "recording" else ("subject",)
+    whole = ("subject",) if evaluation.split == "subject" else ("subject", "time_blocks")
     if partition.kind not in whole:
+        what = "subject" if evaluation.split == "subject" else "recording"
         raise DataError(
-            f"partition={partition.kind} spreads each {evaluation.split} over clients, so evaluation.split="
+            f"partition={partition.kind} spreads each {what} over clients, so evaluation.split="
             f"{evaluation.split} would hold out what others train on: use partition={' or '.join(whole)}, "
             "or evaluation=row"
         )

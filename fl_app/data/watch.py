@@ -32,10 +32,26 @@ GYROSCOPE_RANGE = math.radians(2000)  # rad/s
 
 @dataclass(frozen=True)
 class WatchSettings(WindowSettings):
-    """Settings of the data set; see `WindowSettings`. Windows of 1 s by default."""
+    """Settings of the data set; see `WindowSettings`. Windows of 1 s by default.
+
+    Parameters
+    ----------
+    classes : {7, 2}
+        The exercises, or only whether an exercise is done against a band or with a dumbbell (IR, ER, TRAP, ROW).
+    """
 
     features: str | tuple[str, ...] = "standard"
     length: int = 50
+    classes: int = 7
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.classes, bool) or self.classes not in (2, 7):
+            raise DataError(f"dataset.classes {self.classes!r} must be 7, or 2 for free and resisted exercises")
+
+
+EXERCISES = ("PEN", "ABD", "FEL", "IR", "ER", "TRAP", "ROW")
+_RESISTED = ("IR", "ER", "TRAP", "ROW")
 
 
 class WatchSource(SignalSource):
@@ -49,9 +65,12 @@ class WatchSource(SignalSource):
     )
     groups: ClassVar[Groups] = {"accelerometer": (0, 1, 2), "gyroscope": (3, 4, 5)}
     target = "exercise"
-    classes = ("PEN", "ABD", "FEL", "IR", "ER", "TRAP", "ROW")
     rate = 50
     samples = 20_000
+
+    def __init__(self, settings: WatchSettings) -> None:
+        super().__init__(settings)
+        self.classes = EXERCISES if settings.classes == 7 else ("free", "resisted")
 
     def subjects(self) -> tuple[str, ...]:
         """The ten wearers."""
@@ -66,7 +85,10 @@ class WatchSource(SignalSource):
         content = _content(dataset_file())
         for number, position in enumerate(np.flatnonzero(content["subject"] == int(subject))):
             signal = np.asarray(content["X"][position], dtype=np.float64)
-            yield Recording(number, signal, np.full(len(signal), int(content["y"][position]), dtype=np.int64))
+            label = int(content["y"][position])
+            if len(self.classes) == 2:
+                label = int(EXERCISES[label] in _RESISTED)
+            yield Recording(number, signal, np.full(len(signal), label, dtype=np.int64))
 
 
 @lru_cache(maxsize=1)

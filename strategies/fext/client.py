@@ -15,12 +15,13 @@ from dpforest.growers.budget import leaf_epsilon
 from dpforest.growers.own_values import UNPROTECTED, grow_with_own_values
 from dpforest.growers.regression import ResolvedRegression, grow_regressor
 from dpforest.ledger import ALL_ROWS
-from strategies.fext.rounds import PartLedger, RoundPlan, plan_rounds, score_mechanism
+from strategies.fext.rounds import RoundPlan, plan_rounds, score_mechanism
 from strategies.fext.scores import client_sums
 from strategies.fext.settings import DEEPEST, FextSettings, leaf_output
 from strategies.forests import ForestClient, model_arrays, read_model
 from strategies.messages import to_arrays_record
 from strategies.method import Arrays, ClientTask, Update
+from strategies.part_ledger import PartLedger
 
 BAD = "bad-client"
 SCORES = "scores"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dpforest.errors import DPForestError
 from dpforest.growers import ResolvedSettings, planned_entries, resolve
 from dpforest.growers.regression import (
     TARGET_UNIT,
@@ -14,10 +12,11 @@ from dpforest.growers.regression import (
     planned_regression_entries,
     resolve_regression,
 )
-from dpforest.ledger import ALL_ROWS, Entry, Ledger, rows_slice
+from dpforest.ledger import ALL_ROWS, Entry, rows_slice
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from strategies.fext.settings import FextSettings
 from strategies.method import Task
+from strategies.part_ledger import inside
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class RoundPlan:
             most = task.clients * size_a_client(self.resolved)[0]
             mechanism = score_mechanism(self.scores, most, task.schema.is_classification)
             entries.append(mechanism.entry("scores of all trees"))
-        return [replace(entry, rows=_inside(entry.rows, self.rows)) for entry in entries]
+        return [replace(entry, rows=inside(entry.rows, self.rows)) for entry in entries]
 
 
 def planned_releases(plans: list[RoundPlan], task: Task) -> list[Entry]:
@@ -114,30 +113,3 @@ def score_mechanism(epsilon: float, trees: int, is_classification: bool) -> Disc
     """
     sensitivity = trees + 1 if is_classification else (trees + 3) * TARGET_UNIT
     return DiscreteLaplaceCounts(epsilon, sensitivity)
-
-
-class PartLedger(Ledger):
-    """A view of a ledger for releases about one of several disjoint parts of the rows."""
-
-    def __init__(self, whole: Ledger, rows: str, prefix: str) -> None:
-        super().__init__(whole.budget, whole.unit, whole.trust)
-        self._whole = whole
-        self._rows = rows
-        self._prefix = prefix
-
-    def require(self, planned: Iterable[Entry]) -> None:
-        self._whole.require([self._of_part(entry) for entry in planned])
-
-    def charge(self, entry: Entry) -> None:
-        self._whole.charge(self._of_part(entry))
-
-    def _of_part(self, entry: Entry) -> Entry:
-        return replace(entry, what=f"{self._prefix}{entry.what}", rows=_inside(entry.rows, self._rows))
-
-
-def _inside(rows: str, part: str) -> str:
-    if part == ALL_ROWS:
-        return rows
-    if rows != ALL_ROWS:
-        raise DPForestError(f"rows {rows!r} cannot be divided again into {part!r}")
-    return part

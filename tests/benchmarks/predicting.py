@@ -1,14 +1,16 @@
-"""``python -m tests.benchmarks.predicting``: class probabilities of a forest against scikit-learn's forests."""
+"""``python -m tests.benchmarks.predicting``: class probabilities of a forest against scikit-learn's, and loading."""
 
 from __future__ import annotations
 
 import statistics
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from dpforest.forest import Forest, concatenate
+from dpforest.forest import Forest, concatenate, load, save
 from dpforest.growers import GrowerSettings, finish_classifier, grow_classifier, resolve
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Budget, Ledger
@@ -48,6 +50,13 @@ def main() -> None:
     million = asked[np.arange(1_000_000) % len(asked)]
     seconds = statistics.median(cpu_seconds(lambda: forest.predict_proba(million)) for _ in range(3))
     print(f"1,000,000 rows through 60 trees of depth 6: {seconds:.2f} s")
+    for depth in (3, 6):
+        twenty = private_forest(X, y, schema, trees=20, depth=depth)
+        with tempfile.TemporaryDirectory() as folder:
+            path = save(twenty, Path(folder) / "forest.json")
+            seconds = statistics.median(cpu_seconds(lambda path=path: load(path)) for _ in range(21))
+            size = path.stat().st_size / 1000
+        print(f"loading 20 trees of depth {depth} ({size:.0f} kB): {1000 * seconds:.1f} ms")
 
 
 if __name__ == "__main__":

@@ -130,3 +130,39 @@ def test_bad_overrides_at_the_command_line() -> None:
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "error: no strategy 'one_shto'; did you mean 'one_shot'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("overrides", "epsilon"),
+    [
+        ([], 1.0),
+        (["privacy.level=none"], float("inf")),
+        (["privacy.level=low"], 10.0),
+        (["privacy.level=medium"], 1.0),
+        (["privacy.level=high"], 0.1),
+        (["privacy.level=high", "privacy.epsilon=0.1"], 0.1),
+        (["privacy=approximate", "privacy.level=low"], 10.0),
+        (["strategy=ldp_bagging_published", "dataset=exercise", "dataset.synthetic=3", "privacy.level=high"], 0.1),
+    ],
+)
+def test_a_level_names_an_epsilon(overrides: list[str], epsilon: float) -> None:
+    experiment = to_experiment(compose_config(overrides))
+    assert experiment.privacy.epsilon == epsilon
+    assert Experiment.from_json(experiment.to_json()).privacy == experiment.privacy
+
+
+def test_a_level_and_another_epsilon_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"level high is epsilon 0.1, and privacy.epsilon says 2: give one"):
+        to_experiment(compose_config(["privacy.level=high", "privacy.epsilon=2"]))
+    with pytest.raises(ConfigurationError, match=r"privacy.level 'top' must be one of none .epsilon inf., low"):
+        to_experiment(compose_config(["privacy.level=top"]))
+    privacy = {"level": "high"}
+    plain = to_experiment(compose_config([])).to_dict() | {"privacy": privacy}
+    assert Experiment.from_dict(plain).privacy.epsilon == 0.1
+
+
+def test_exercise_without_data_says_how_to_make_some_up() -> None:
+    experiment = to_experiment(compose_config(["dataset=exercise"]))
+    assert experiment.evaluation.split == "time"
+    with pytest.raises(ValueError, match=r"dataset.path is missing: .* or dataset.synthetic=20 for synthetic"):
+        experiment.partition.count(experiment.source)

@@ -63,7 +63,10 @@ def test_the_run_folder_has_everything(watch: tuple[Path, Any]) -> None:
 def test_the_model_in_the_folder_is_the_one_that_was_judged(watch: tuple[Path, Any]) -> None:
     folder, done = watch
     forest = load(folder / "model" / "forest.json")
-    assert sorted(set(forest.owners), key=int) == [str(i) for i in range(10)]
+    assert len(set(forest.owners)) == 10
+    assert {client["id"] for client in forest.provenance["clients"]} == set(forest.owners)
+    assert not set(forest.owners) & set(map(str, range(10))), "names are opaque"
+    assert forest.provenance["privacy"]["guarantee"] == done.privacy["guarantee"]
     source = done.experiment.source
     X = np.concatenate([source.load(subject).X for subject in source.subjects()])
     np.testing.assert_allclose(forest.predict_proba(X), done.side._forest.predict_proba(X), atol=1e-6)

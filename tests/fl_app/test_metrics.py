@@ -105,3 +105,40 @@ def test_memorization_rate_by_hand() -> None:
     assert memorization_rate({**accuracies, 3: {}}) == pytest.approx(1 / 3), "a client without a tree has no say"
     assert math.isnan(memorization_rate({}))
     assert math.isnan(memorization_rate({0: {5: 1.0}}))
+
+
+@given(st.integers(2, 300), st.integers(0, 1000), st.integers(1, 4))
+@settings(max_examples=50, deadline=None)
+def test_two_classes_against_scikit_learn(n: int, seed: int, clients: int) -> None:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    y[:2] = 0, 1
+    # In the middles of the histogram's cells, so that none is shared by two different probabilities.
+    share = (rng.integers(0, 1000, n) + 0.5) / 1000
+    probability = np.column_stack([1 - share, share])
+    predicted = probability.argmax(axis=1)
+    parts = np.array_split(np.arange(n), clients)
+    sums = add_sums(classification_sums(y[part], probability[part]) for part in parts)
+    summary = summarize(sums)
+    assert summary["precision"] == pytest.approx(reference.precision_score(y, predicted, zero_division=0))
+    assert summary["recall"] == pytest.approx(reference.recall_score(y, predicted))
+    assert summary["f1"] == pytest.approx(reference.f1_score(y, predicted, zero_division=0))
+    assert summary["roc_auc"] == pytest.approx(reference.roc_auc_score(y, share))
+    assert summary["log_loss"] == pytest.approx(reference.log_loss(y, probability))
+    assert confusion_matrix(sums) == reference.confusion_matrix(y, predicted).tolist()
+
+
+def test_one_class_alone_has_no_roc_curve() -> None:
+    summary = summarize(classification_sums(np.ones(3, dtype=np.int64), np.full((3, 2), 0.5)))
+    assert "roc_auc" not in summary
+    assert summary["recall"] == 0.0
+    assert "precision" not in summarize(classification_sums(np.array([0, 2]), np.full((2, 3), 1 / 3)))
+
+
+def test_the_confusion_matrix_of_the_ldp_document_does_not_give_its_precision() -> None:
+    # "Example Evaluation Metrics": 140 30; 13 17, printed precision 82.35 %, recall 73.33 %, accuracy 78.50 %.
+    sums = {"confusion": [140.0, 30.0, 13.0, 17.0], "log_loss": [0.0], "scores": [0.0] * 2000}
+    summary = summarize(sums)
+    assert summary["accuracy"] == pytest.approx(0.785)
+    assert summary["precision"] == pytest.approx(17 / 47)
+    assert summary["recall"] == pytest.approx(17 / 30)

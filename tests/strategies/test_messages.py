@@ -114,7 +114,7 @@ def test_a_model_keeps_who_sent_which_tree(owner: str) -> None:
     "change",
     [
         {"output": None},
-        {"output": np.array([4])},
+        {"output": np.array([5])},
         {"output": np.array([-1])},
         {"output": np.array([0, 0])},
         {"output": np.array(0)},

@@ -1,0 +1,200 @@
+"""``exercise``: is a wearer exercising? One CSV a device, or recordings that are made up.
+
+The columns are those of the LDP document: ``timestamps,hr,spo2,green,red,ecg,acc_x,acc_y,acc_z,is_exercise``, in any
+order. `fl_app.data.quality` looks at every file before anything learns from it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from dpforest.schema import Feature, Schema
+from fl_app.data import quality
+from fl_app.data.quality import LABEL, SENSORS
+from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer, inside_bounds
+from fl_app.data.synthetic import make_recordings
+
+log = logging.getLogger(__name__)
+
+CLASSES = ("rest", "exercise")
+_LONGEST = 10_080  # minutes that are made up a person
+_BOUNDS = {
+    "hr": (30.0, 220.0),
+    "spo2": (70.0, 100.0),
+    "green": (0.0, 4095.0),
+    "red": (0.0, 4095.0),
+    "ecg": (-5.0, 5.0),
+    "acc_x": (-40.0, 40.0),
+    "acc_y": (-40.0, 40.0),
+    "acc_z": (-40.0, 40.0),
+}
+_UNITS = {"hr": "1/min", "spo2": "%", "ecg": "mV", "acc_x": "m/s^2", "acc_y": "m/s^2", "acc_z": "m/s^2"}
+
+
+@dataclass(frozen=True)
+class ExerciseSettings:
+    """Where the recordings are, or how they are made up.
+
+    Parameters
+    ----------
+    path : str or None
+        A folder with one CSV a device, or one file. None: every node has files of its own, named by ``data-path`` in
+        its node configuration.
+    synthetic : int or None
+        Make recordings up for so many people instead; see `fl_app.data.synthetic`.
+    synthetic_minutes : float
+        Length of a person's recordings together.
+    synthetic_seed : int
+    rows : int
+        Public order of magnitude of the rows of a device.
+    min_rows : int
+        Fewest good rows of a file; the LDP document asks for 100.
+    gap : float
+        Seconds; a longer pause, or a step back in time, starts a new recording.
+    bounds : mapping of str to (float, float)
+        Public ranges of the sensors.
+    out_of_bounds : {"clip", "refuse"}
+
+    Raises
+    ------
+    DataError
+        A value is not allowed.
+    """
+
+    path: str | None = None
+    synthetic: int | None = None
+    synthetic_minutes: float = 50
+    synthetic_seed: int = 0
+    rows: int = 3000
+    min_rows: int = 100
+    gap: float = 60
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=lambda: dict(_BOUNDS))
+    out_of_bounds: Literal["clip", "refuse"] = "clip"
+
+    def __post_init__(self) -> None:
+        check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
+        if self.synthetic is not None:
+            check_integer("dataset.synthetic", self.synthetic, 1, 10_000)
+            if self.path is not None:
+                raise DataError("dataset.path and dataset.synthetic exclude each other: read files, or make rows up")
+        check_integer("dataset.synthetic_seed", self.synthetic_seed, 0)
+        check_integer("dataset.rows", self.rows, 1)
+        check_integer("dataset.min_rows", self.min_rows, 1)
+        for name in ("synthetic_minutes", "gap"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise DataError(f"dataset.{name} {value!r} must be a number above 0")
+        if self.synthetic_minutes > _LONGEST:
+            raise DataError(f"dataset.synthetic_minutes {self.synthetic_minutes!r} must be at most {_LONGEST}, a week")
+        if not isinstance(self.bounds, Mapping):
+            raise DataError(f"dataset.bounds {self.bounds!r} must name a range [low, high] for each sensor")
+        for name, ends in self.bounds.items():
+            check_choice("dataset.bounds", name, SENSORS)
+            if not isinstance(ends, list | tuple) or len(ends) != 2:
+                raise DataError(f"dataset.bounds.{name} {ends!r} must be two numbers, low and high")
+        given = {name: (float(low), float(high)) for name, (low, high) in self.bounds.items()}
+        object.__setattr__(self, "bounds", {**_BOUNDS, **given})
+
+
+class ExerciseSource(DataSource):
+    """Wearers of a device; a subject is the name of a file, or ``synthetic-01`` and so on."""
+
+    name = "exercise"
+    Settings = ExerciseSettings
+    settings: ExerciseSettings
+    _of_one_client = False
+
+    @property
+    def on_nodes(self) -> bool:
+        """Whether only the nodes have rows."""
+        return self.settings.path is None and self.settings.synthetic is None
+
+    def at(self, path: str) -> ExerciseSource:
+        """The rows of one node, all of one client."""
+        own = ExerciseSource(replace(self.settings, path=path, synthetic=None, out_of_bounds="clip"))
+        own._of_one_client = True
+        return own
+
+    def schema(self) -> Schema:
+        """The eight sensors with their public ranges."""
+        return self._schema
+
+    @property
+    def record(self) -> str:
+        """One sample; says whether it is made up."""
+        return "one sample" if self.settings.synthetic is None else "one sample of a synthetic recording (1 s)"
+
+    @property
+    def keeps_time_order(self) -> bool:
+        """Neighbouring samples are all but equal, so that random rows would flatter every model."""
+        return True
+
+    def subjects(self) -> tuple[str, ...]:
+        """Names of the devices."""
+        if self.settings.synthetic is not None:
+            return tuple(f"synthetic-{number + 1:02d}" for number in range(self.settings.synthetic))
+        return tuple(self._files)
+
+    def files(self, subject: str) -> tuple[Path, ...]:
+        """The device's file; none where rows are made up."""
+        return () if self.settings.synthetic is not None else (self._files[subject],)
+
+    def read(self, subject: str) -> tuple[Rows, int]:
+        """The good rows of a device."""
+        if self.settings.synthetic is not None:
+            number = self.subjects().index(subject)
+            made = make_recordings(number, self.settings.synthetic_minutes, self.settings.synthetic_seed)
+            X, y, recording = made.X, made.y, made.recording
+        else:
+            checked = self._checked(subject)
+            X, y, recording = checked.X, checked.y, checked.recording
+        X, clipped = self._schema.check_matrix(X.reshape(-1, len(SENSORS)), self.settings.out_of_bounds)
+        return Rows(inside_bounds(X, self._schema), y, recording), clipped
+
+    def _load(self, subject: str, key: str) -> Rows:
+        if self.settings.synthetic is None:
+            # Also where the rows come from the cache: whoever trains on a file is told what is wrong with it.
+            self._report(self._checked(subject))
+        return super()._load(subject, key)
+
+    def _report(self, checked: quality.Checked) -> None:
+        """Log the findings here, on the client; refuse what cannot be used.
+
+        On a node nothing is refused: the refusal would tell the server about the rows.
+        """
+        for finding in checked.findings:
+            if finding.severity == "warning" or self._of_one_client:
+                log.warning("%s (this report stays local)", finding)
+        if checked.errors and not self._of_one_client:
+            raise DataError("; ".join(str(error).removeprefix("error: ") for error in checked.errors))
+
+    def _checked(self, subject: str) -> quality.Checked:
+        return quality.check_file(self._files[subject], self.settings.min_rows, self.settings.gap)
+
+    @cached_property
+    def _files(self) -> Mapping[str, Path]:
+        if self.settings.path is None:
+            raise DataError(
+                "dataset.path is missing: give the folder with one CSV a device, or dataset.synthetic=20 for synthetic "
+                "recordings of 20 made-up people (only nodes with a data-path of their own need neither)"
+            )
+        return quality.csv_files(Path(self.settings.path).expanduser())
+
+    @cached_property
+    def _schema(self) -> Schema:
+        features = tuple(
+            Feature(
+                name,
+                *self.settings.bounds[name],
+                unit=_UNITS.get(name, ""),
+                scale="linear" if name in ("hr", "spo2", "green", "red") else "signed_sqrt",
+            )
+            for name in SENSORS
+        )
+        return Schema(features, LABEL, CLASSES, rows=self.settings.rows)

@@ -1,0 +1,270 @@
+"""The tables and figures of the LDP document, of runs of ``strategy=ldp_bagging``, with its own figures beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fl_app.experiment import LEVELS
+from fl_app.figures import STYLE, legend_below, published, save_figure, setting_label
+from fl_app.results import telling_of_methods
+from fl_app.run_folder import FOREST
+from fl_app.tables import columns
+
+_METRICS = {
+    "accuracy": "accuracy", "precision": "precision", "recall": "recall", "f1": "F1", "roc_auc": "ROC-AUC",
+    "log_loss": "log loss",
+}  # fmt: skip
+_STEPS = {"training_ms": "training", "noise_ms": "noise", "packing_ms": "packing", "aggregation_ms": "aggregation"}
+_TOP = 5
+_TABLES = "ldp_document.txt"
+_STYLES = (("#0072B2", "o", "-"), ("#D55E00", "s", "--"), ("#009E73", "^", "-."), ("#CC79A7", "D", ":"))
+
+Run = dict[str, Any]
+Group = Mapping[float, Sequence[Run]]  # runs by epsilon, from none to the least
+
+
+def ldp_tables(runs: Sequence[Run], rows: Sequence[dict[str, Any]]) -> str:
+    """The document's tables as text; empty where no run is of ldp_bagging on two classes."""
+    parts = []
+    for label, group in _groups(runs, rows).items():
+        tables = [_metrics(group), _stability(group), _noise(group), _sizes(group), _times(group), _budget(group)]
+        parts.append("\n\n".join([f"== {label}", *filter(None, tables)]))
+    return "\n\n".join(parts)
+
+
+def write_ldp_figures(runs: Sequence[Run], rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
+    """Write `ldp_tables` and draw metrics and noise sizes against the levels.
+
+    Returns
+    -------
+    list of Path
+        SVG and PNG files; none where no run is of ldp_bagging on two classes.
+    """
+    groups = _groups(runs, rows)
+    if not groups:
+        return []
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _TABLES).write_text(ldp_tables(runs, rows) + "\n", encoding="utf-8")
+    with matplotlib.rc_context(STYLE):
+        written = save_figure(_metric_figure(groups), folder / "ldp-metrics")
+        if any(math.isfinite(eps) and _has_noise(group[eps]) for group in groups.values() for eps in group):
+            written += save_figure(_noise_figure(groups), folder / "ldp-noise")
+    return written
+
+
+def _groups(runs: Sequence[Run], rows: Sequence[dict[str, Any]]) -> dict[str, Group]:
+    telling = telling_of_methods(rows)
+    found: dict[str, dict[float, list[Run]]] = {}
+    for run, row in zip(runs, rows, strict=True):
+        if row["strategy"] == "ldp_bagging" and "precision" in run["metrics"]:
+            label = f"{row['dataset']}, {row['split']} split, {setting_label(row, telling)}"
+            if "synthetic" in row["record"]:
+                label += " (synthetic recordings)"
+            if not any(name.endswith("accounting") for name in telling["ldp_bagging"]):
+                label += f" accounting={row['strategy.accounting']}"
+            found.setdefault(label, {}).setdefault(float(row["epsilon"]), []).append(run)
+    return {label: dict(sorted(group.items(), reverse=True)) for label, group in sorted(found.items())}
+
+
+def _level(epsilon: float) -> str:
+    names = {value: name for name, value in LEVELS.items()}
+    word = names.get(epsilon, "epsilon")
+    return word if math.isinf(epsilon) else f"{word} ({epsilon:g})"
+
+
+def _told(name: str) -> Mapping[float, Any]:
+    values: dict[float, Any] = published("ldp_wearable")[name]
+    return {float(epsilon): value for epsilon, value in values.items()}
+
+
+def _mean(group: Sequence[Run], name: str) -> float:
+    values = [run["metrics"][name] for run in group if name in run["metrics"]]
+    return float(np.mean(values)) if values else math.nan
+
+
+def _metrics(group: Group) -> str:
+    """Means over seeds, with the change against no privacy, and the document's."""
+    told, without = _told("levels"), group.get(math.inf)
+    lines = []
+    for name, word in _METRICS.items():
+        cells = [word]
+        for runs in group.values():
+            cell = f"{_mean(runs, name):.3f}"
+            if without is not None and runs is not without:
+                cell += f" ({_mean(runs, name) - _mean(without, name):+.3f})"
+            cells.append(cell)
+        lines.append(cells)
+        cells = ["  document"]
+        for epsilon in group:
+            cell = f"{told[epsilon][name]:.3f}" if epsilon in told else ""
+            if cell and not math.isinf(epsilon):
+                cell += f" ({told[epsilon][name] - told[math.inf][name]:+.3f})"
+            cells.append(cell)
+        lines.append(cells)
+    seeds = max(len(runs) for runs in group.values())
+    return columns([f"mean of {seeds} runs", *map(_level, group)], lines)
+
+
+def _importances(run: Run) -> np.ndarray:
+    return np.array(list(run["metrics"]["importances"].values()))
+
+
+def _stability(group: Group) -> str:
+    """Correlation of importances with those of the run without privacy and the same seed, and how the top changes."""
+    without = {run["config"]["seed"]: _importances(run) for run in group.get(math.inf, [])}
+    lines = []
+    for epsilon, runs in group.items():
+        pairs = [(_importances(r), without[r["config"]["seed"]]) for r in runs if r["config"]["seed"] in without]
+        if not pairs:
+            continue
+        correlations = [np.corrcoef(mine, reference)[0, 1] for mine, reference in pairs]
+        top = min(_TOP, len(pairs[0][0]))
+        changed = [top - len(set(np.argsort(-a)[:top]) & set(np.argsort(-b)[:top])) for a, b in pairs]
+        told, swaps = _told("importance_correlation"), _told("importance_swaps")
+        lines.append([
+            _level(epsilon), f"{np.mean(correlations):.3f}", f"{np.mean(changed):.1f}",
+            f"{told[epsilon]:.3f}" if epsilon in told else "", str(swaps.get(epsilon, "")),
+        ])  # fmt: skip
+    header = ["importance against none", "correlation", f"of the top {_TOP} changed", "document: correlation", "swaps"]
+    return columns(header, lines) if lines else ""
+
+
+def _has_noise(runs: Sequence[Run]) -> bool:
+    return "noise" in runs[0]["metrics"]
+
+
+def _noise_of(runs: Sequence[Run], kind: str) -> dict[str, float]:
+    facts = [run["metrics"]["noise"][kind] for run in runs]
+    numbers = [fact["numbers"] for fact in facts]
+    relative = [fact["relative_change"] for fact in facts if fact["relative_change"] is not None]
+    return {
+        "mean": float(np.average([fact["mean"] for fact in facts], weights=numbers)),
+        "largest": max(fact["largest"] for fact in facts),
+        "relative": float(np.mean(relative)) if relative else math.nan,
+        "expected": facts[0]["expected_mean"],
+        "document": facts[0]["document_mean"] or math.nan,
+        "numbers": sum(numbers),
+    }
+
+
+def _noise(group: Group) -> str:
+    finite = {eps: runs for eps, runs in group.items() if math.isfinite(eps)}
+    lines = []
+    for epsilon, runs in finite.items():
+        if not _has_noise(runs):
+            size = runs[0]["metrics"]["expected_noise_of_leaf_counts"]
+            lines.append([_level(epsilon), "class counts of leaves", "-", "-", "-", f"{size:.4g} records", "-"])
+            continue
+        for kind in runs[0]["metrics"]["noise"]:
+            facts = _noise_of(runs, kind)
+            lines.append([
+                _level(epsilon), kind, f"{facts['mean']:.4g}", f"{facts['largest']:.4g}",
+                f"{100 * facts['relative']:.0f} %" if not math.isnan(facts["relative"]) else "-",
+                f"{facts['expected']:.4g}", f"{facts['document']:.4g}" if not math.isnan(facts["document"]) else "-",
+            ])  # fmt: skip
+    if not lines:
+        return ""
+    header = ["noise on", "", "mean size", "largest", "relative change", "sensitivity / epsilon says", "document says"]
+    text = columns(header, lines)
+    if any(_has_noise(runs) for runs in finite.values()):
+        text += "\nThe document's sizes do not agree with its own formula, Laplace(sensitivity / epsilon); ours do."
+    return text
+
+
+def _sizes(group: Group) -> str:
+    lines = []
+    for epsilon, runs in group.items():
+        sizes = [(run["folder"] / "model" / FOREST).stat().st_size / 1000 for run in runs]
+        trees = [run["metrics"]["trees"] for run in runs]
+        lines.append([
+            _level(epsilon), f"{np.mean(sizes):.1f} kB", f"{np.mean(trees):.0f}",
+            f"{np.mean(np.divide(sizes, trees)):.2f} kB", f"{np.mean([run['metrics']['depth'] for run in runs]):.0f}",
+        ])  # fmt: skip
+    told = published("ldp_wearable")["model_kilobytes"]
+    header = ["model file", "size", "trees", "a tree", "depth"]
+    return columns(header, lines) + f"\ndocument: {told} kB for one tree of depth 3, the same at all levels"
+
+
+def _times(group: Group) -> str:
+    """Milliseconds of a client and round; a client of the tight setting does not tell its times."""
+    told = published("ldp_wearable")["milliseconds"]
+    lines = []
+    for epsilon, runs in group.items():
+        table = pd.concat([pd.read_csv(run["folder"] / "rounds.csv") for run in runs])
+        clients = runs[0]["metrics"]["clients"]
+        cells = [f"{table[name].median():.2f}" if name in table else "not told" for name in _STEPS]
+        whole = 1000 * table["train_seconds"].median()
+        lines.append([_level(epsilon), *cells, f"{whole / clients:.1f}"])
+    lines.append(["document", *(str(told[step]) for step in _STEPS.values()), "63 to 152"])
+    return columns(["milliseconds (median)", *_STEPS.values(), "exchange a client"], lines)
+
+
+def _budget(group: Group) -> str:
+    lines = []
+    for epsilon, runs in group.items():
+        metrics, privacy = runs[0]["metrics"], runs[0]["privacy"]
+        none = str(privacy["guarantee"]).startswith("guarantee: none")
+        holds = "none" if none else f"epsilon {privacy['epsilon']:.4g} (pure)"
+        lines.append([_level(epsilon), f"{metrics['epsilon_a_round']:g}", f"{metrics['epsilon_counted']:g}", holds])
+    return columns(["budget", "epsilon a round", "counted over the run", "guaranteed"], lines)
+
+
+def _metric_figure(groups: Mapping[str, Group]) -> Figure:
+    figure = Figure(figsize=(10.5, 6.2), layout="constrained")
+    told = _told("levels")
+    all_levels = sorted({eps for group in groups.values() for eps in group} | set(told), reverse=True)
+    place = {epsilon: number for number, epsilon in enumerate(all_levels)}
+    for panel, (name, word) in enumerate(_METRICS.items(), 1):
+        axes = figure.add_subplot(2, 3, panel)
+        for (colour, marker, line), (label, group) in zip(_STYLES * len(groups), groups.items(), strict=False):
+            values = [[r["metrics"].get(name, math.nan) for r in runs] for runs in group.values()]
+            mean, least, most = (np.array([f(v) for v in values]) for f in (np.nanmean, np.nanmin, np.nanmax))
+            # Rounding may put the mean of equal numbers outside of them.
+            spread = np.maximum([mean - least, most - mean], 0)
+            axes.errorbar(
+                [place[eps] for eps in group], mean, yerr=spread, color=colour, marker=marker, linestyle=line,
+                markersize=4, capsize=2, linewidth=1.2, label=label,
+            )  # fmt: skip
+        axes.plot(
+            [place[eps] for eps in told], [told[eps][name] for eps in told], color="0.45", marker="x", linestyle=":",
+            linewidth=0.8, label=published("ldp_wearable")["source"],
+        )  # fmt: skip
+        axes.set_xticks(list(place.values()), [_level(eps) for eps in place])
+        axes.set_title(word, loc="left", fontsize=9)
+        if name == "log_loss":
+            axes.set_yscale("log")
+    legend_below(figure)
+    return figure
+
+
+def _noise_figure(groups: Mapping[str, Group]) -> Figure:
+    figure = Figure(figsize=(5.6, 4.6), layout="constrained")
+    axes = figure.add_subplot()
+    kinds = ("leaf values", "importances")
+    for group in groups.values():
+        finite = {eps: runs for eps, runs in group.items() if math.isfinite(eps) and _has_noise(runs)}
+        if not finite:
+            continue
+        at = list(finite)
+        facts = {kind: [_noise_of(runs, kind) for runs in finite.values()] for kind in kinds}
+        expected = [f["expected"] for f in facts[kinds[0]]]
+        axes.plot(at, expected, color="0.3", linewidth=1, label="Laplace(sensitivity / epsilon)")
+        for (colour, marker, _), kind in zip(_STYLES, kinds, strict=False):
+            axes.plot(at, [f["mean"] for f in facts[kind]], color=colour, marker=marker, linestyle="none",
+                      label=f"measured on {kind}")  # fmt: skip
+            axes.plot(at, [f["document"] for f in facts[kind]], color=colour, marker="x", linestyle=":", linewidth=0.8,
+                      label=f"the document, {kind}")  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("epsilon of a round")
+    axes.set_ylabel("mean size of the noise")
+    legend_below(figure)
+    return figure

@@ -1,0 +1,24 @@
+"""LDP bagged trees: in every round each client sends one small tree, and the model is the mean of all trees.
+
+The LDP document on wearables. ``accounting="published"`` is what it describes: splits of the raw rows and Laplace noise
+on leaf values, importances and base prediction, which is no guarantee. The default spends one total epsilon.
+"""
+
+from dpforest.ledger import RECORD_UNIT
+from strategies.ldp_bagging.client import LdpBaggingClient
+from strategies.ldp_bagging.server import LdpBaggingServer
+from strategies.ldp_bagging.settings import LdpBaggingSettings
+from strategies.method import Method
+
+METHODS = (
+    Method(
+        name="ldp_bagging",
+        settings=LdpBaggingSettings,
+        server=LdpBaggingServer,
+        client=LdpBaggingClient,
+        unit=RECORD_UNIT,
+        trust="server and other clients not trusted",
+        default_rounds=3,
+        self_protecting=lambda settings: settings.accounting == "tight",
+    ),
+)

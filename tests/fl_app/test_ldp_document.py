@@ -1,0 +1,90 @@
+"""The LDP document's tables, from runs as ``experiment=ldp_document`` makes them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from fl_app.client_app import app as client_app
+from fl_app.config import compose_config, conf_folder, to_experiment
+from fl_app.figures import published
+from fl_app.figures_fext import _bars
+from fl_app.figures_ldp import ldp_tables, write_ldp_figures
+from fl_app.grids import InProcessGrid
+from fl_app.jobs import run_job
+from fl_app.results import read_runs, result_row
+
+PLAN = yaml.safe_load((conf_folder() / "experiment" / "ldp_document.yaml").read_text())
+SWEEP = PLAN["hydra"]["sweeper"]["params"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for strategy, seeds in (("ldp_bagging_published", (0, 1)), ("ldp_bagging", (0,))):
+        for level in ("none", "medium"):
+            for seed in seeds:
+                chosen = [f"strategy={strategy}", f"privacy.level={level}", f"seed={seed}"]
+                experiment = to_experiment(compose_config(["experiment=ldp_document", *chosen]))
+                run_job(experiment, InProcessGrid(client_app, 3), folder / f"{strategy}-{level}-{seed}")
+    return folder
+
+
+def test_the_set_up_is_that_of_the_document() -> None:
+    experiment = to_experiment(compose_config(["experiment=ldp_document"]))
+    assert experiment.source.subjects() == ("synthetic-01", "synthetic-02", "synthetic-03")
+    assert len(experiment.source.load("synthetic-01")) == 1000
+    assert experiment.total_rounds == 3
+    assert SWEEP["privacy.level"].split(",") == ["none", "low", "medium", "high"]
+    assert SWEEP["strategy"].split(",") == ["ldp_bagging_published", "ldp_bagging"]
+
+
+def test_tables_hold_what_was_measured_and_what_the_document_says(runs: Path) -> None:
+    read = read_runs([runs])
+    rows = [result_row(run) for run in read]
+    text = ldp_tables(read, rows)
+    assert text.count("(synthetic recordings)") == 2
+    chosen: list[dict[str, Any]] = [
+        row for row in rows if row["strategy.accounting"] == "published" and row["epsilon"] == 1
+    ]
+    mean = sum(row["accuracy"] for row in chosen) / 2
+    assert len(chosen) == 2
+    accuracy = next(line for line in text.splitlines() if line.startswith("accuracy"))
+    assert f"{mean:.3f} (" in accuracy
+    assert "  document" in text
+    assert "0.786 (-0.066)" in text
+    assert "The document's sizes do not agree with its own formula" in text
+    assert "medium (1)  leaf values" in text
+    assert "0.01892" in text
+    assert "document: 3.2 kB for one tree of depth 3" in text
+    assert "not told" in text, "tight clients do not tell their times"
+    lines = [line.split() for line in text.splitlines() if line.startswith("medium (1)  1  ")]
+    assert ["medium", "(1)", "1", "3", "none"] in lines
+    assert ["medium", "(1)", "1", "1", "epsilon", "1", "(pure)"] in lines
+
+
+def test_figures_and_tables_are_written(runs: Path, tmp_path: Path) -> None:
+    read = read_runs([runs])
+    written = write_ldp_figures(read, [result_row(run) for run in read], tmp_path / "figures")
+    assert {path.stem for path in written} == {"ldp-metrics", "ldp-noise"}
+    for path in [*written, tmp_path / "figures" / "ldp_document.txt"]:
+        assert path.stat().st_size > 500
+    assert write_ldp_figures([], [], tmp_path / "none") == []
+
+
+def test_what_the_document_prints() -> None:
+    told = published("ldp_wearable")
+    assert told["levels"][1]["f1"] == 0.762  # "Metrics Comparison Table", medium
+    assert told["importance_correlation"][0.1] == 0.743
+
+
+def test_equal_importances_can_be_drawn() -> None:
+    # Rounding puts the mean of these equal numbers outside of them, and a bar would get an error below zero.
+    vectors = np.full((10, 2), 33.3)
+    assert (100 * vectors).mean(axis=0)[0] != 3330
+    assert _bars({1.0: vectors, math.inf: vectors}, ["a", "b"], "equal").axes

@@ -1,0 +1,145 @@
+"""Forests on new rows: columns by name, rows that cannot be predicted, paths, and exports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpforest.forest import Forest, load, save
+from dpforest.schema import Schema
+from fl_app import export, predict
+
+SCHEMA = Schema.from_dict(
+    {
+        "target": "kind",
+        "classes": ["rest", "exercise"],
+        "features": [
+            {"name": "hr", "low": 30, "high": 220, "unit": "1/min"},
+            {"name": "acc", "low": -40, "high": 40},
+            {"name": "side", "categories": ["left", "right"]},
+        ],
+    }
+)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """hr <= 90: rest (0.8); else on the right side exercise (0.9), on the left rest (0.6)."""
+    forest = Forest(
+        schema=SCHEMA,
+        output="probability",
+        offsets=np.array([0, 5]),
+        feature=np.array([0, -1, 3, -1, -1], dtype=np.int32),
+        threshold=np.array([90.0, 0.0, 0.5, 0.0, 0.0]),
+        left=np.array([1, -1, 3, -1, -1], dtype=np.int32),
+        value=np.array([[0, 0], [0.8, 0.2], [0, 0], [0.6, 0.4], [0.1, 0.9]]),
+        weight=np.array([0, 40.0, 0, 20.0, 20.0]),
+        base=np.zeros(2),
+        owners=("k1",),
+    )
+    return save(forest, tmp_path / "forest.json")
+
+
+def predicted(model: Path, text: str, *options: str) -> pd.DataFrame:
+    data, out = model.with_name("new.csv"), model.with_name("out.csv")
+    data.write_text(text)
+    assert predict.main(["--model", str(model), "--data", str(data), "--out", str(out), *options]) == 0
+    return pd.read_csv(out)
+
+
+def test_columns_are_found_by_name_in_any_order(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = predicted(model, "note;side;acc;HR\nx;right;0,5;120\ny;left;-1;120,5\nz;left;0;80\n")
+    assert frame.columns.tolist() == ["line", "prediction", "probability_rest", "probability_exercise"]
+    assert frame["line"].tolist() == [2, 3, 4]
+    assert frame["prediction"].tolist() == ["exercise", "rest", "rest"]
+    assert frame["probability_exercise"].tolist() == [0.9, 0.4, 0.2]
+    assert "columns that the model does not know are left out: note" in capsys.readouterr().out
+
+
+def test_rows_with_a_gap_have_no_prediction_and_are_named(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = predicted(model, "hr,acc,side\n120,,right\n80,0,left\n,0,left\n120,0,up\n")
+    assert frame["prediction"].fillna("").tolist() == ["", "rest", "", ""]
+    assert frame["probability_rest"].isna().tolist() == [True, False, True, True]
+    printed = capsys.readouterr().out
+    for line, column in ((2, "acc"), (4, "hr"), (5, "side")):
+        assert f"warning: new.csv, line {line}: {column} is missing or not understood; fill it" in printed
+
+
+def test_many_gaps_are_counted(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    predicted(model, "hr,acc,side\n" + "120,?,right\n" * 20)
+    assert "new.csv: 15 more rows have no prediction" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hr,side\n1,left\n", "new.csv, line 1: no column 'acc'; add or rename it, there are hr, side"),
+        ("1,2,left\n3,4,right\n", "new.csv, line 1: no column 'hr'"),
+        ("", "new.csv, line 1: no header"),
+    ],
+)
+def test_a_missing_column_is_an_error_in_one_line(
+    model: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = model.with_name("new.csv"), model.with_name("out.csv")
+    data.write_text(text)
+    assert predict.main(["--model", str(model), "--data", str(data), "--out", str(out)]) == 1
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.count("\n") == 1
+    assert not out.exists()
+
+
+def test_paths_are_told_in_words(model: Path) -> None:
+    frame = predicted(model, "hr,acc,side\n120,0,right\n", "--explain")
+    assert frame["path"].tolist() == [
+        "tree 1: hr is 120 1/min: hr > 90 1/min; side=right is 1: side is right; so exercise (90 %), about 20 records"
+    ]
+
+
+def test_a_damaged_model_is_an_error(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model.write_text(model.read_text()[:200])
+    assert predict.main(["--model", str(model), "--data", "new.csv", "--out", "out.csv"]) == 1
+    assert "was it cut short" in capsys.readouterr().err
+    assert export.main(["--model", str(model), "--to", "nested", "--out", "out.json"]) == 1
+    assert predict.main(["--model", "no such file", "--data", "new.csv", "--out", "out.csv"]) == 1
+
+
+def test_targets_are_predicted_too(tmp_path: Path) -> None:
+    feature = {"name": "a", "low": 0, "high": 1}
+    schema = Schema.from_dict({"target": "energy", "target_range": [0, 10], "features": [feature]})
+    forest = Forest(
+        schema=schema,
+        output="target",
+        offsets=np.array([0, 3]),
+        feature=np.array([0, -1, -1], dtype=np.int32),
+        threshold=np.array([0.5, 0, 0]),
+        left=np.array([1, -1, -1], dtype=np.int32),
+        value=np.array([[0.0], [2.5], [7.0]]),
+        weight=np.array([0, 1.0, 1.0]),
+        base=np.zeros(1),
+        owners=("",),
+    )
+    frame = predicted(save(forest, tmp_path / "forest.json"), "a\n0.2\n0.7\n\n0.6\n")
+    assert frame["prediction"].tolist() == [2.5, 7.0, 7.0]
+    assert frame["line"].tolist() == [2, 3, 5]
+
+
+def test_the_same_model_serves_from_python(model: Path) -> None:
+    forest = load(model)
+    found = forest.predict_proba(forest.schema.matrix(pd.DataFrame({"side": ["right"], "acc": [0], "hr": [120]})))
+    assert found.tolist() == [[0.1, 0.9]]
+
+
+def test_exports(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = model.with_name("nested.json")
+    assert export.main(["--model", str(model), "--to", "nested", "--out", str(out)]) == 0
+    assert json.loads(out.read_text())["trees"][0]["client_id"] == "k1"
+    pytest.importorskip("onnx")
+    assert export.main(["--model", str(model), "--to", "onnx", "--out", str(model.with_name("forest.onnx"))]) == 0
+    assert model.with_name("forest.onnx").stat().st_size > 100
+    assert "1 trees in" in capsys.readouterr().out
