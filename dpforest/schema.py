@@ -170,6 +170,27 @@ class Schema:
         """Public thresholds of each feature; see `Feature.grid`."""
         return [feature.grid(bins) for feature in self.features]
 
+    def grid_position(self, X: np.ndarray) -> np.ndarray:
+        """Where each cell lies between its bounds, 0 to 1, on the scale that spaces the feature's grid.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Inside the bounds.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_features)
+        """
+        centre = np.array([feature.centre for feature in self.features])
+        bent = np.array([feature.scale == "signed_sqrt" for feature in self.features])
+
+        def stretched(x: np.ndarray) -> np.ndarray:
+            return np.where(bent, np.sign(x - centre) * np.sqrt(np.abs(x - centre)), x)
+
+        low, high = stretched(self.low), stretched(self.high)
+        return (stretched(np.asarray(X, dtype=np.float64)) - low) / (high - low)
+
     def with_rows(self, rows: int | None) -> Schema:
         """The same schema with another public order of magnitude of rows."""
         return replace(self, rows=rows)

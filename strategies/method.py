@@ -128,6 +128,13 @@ class ClientSide(ABC):
         """Predicted classes by the part of the model that each client contributed, if the model has such parts."""
         return None
 
+    def own_model(self, task: ClientTask) -> Arrays | None:
+        """The model that only this client has, if the method gives each its own.
+
+        A simulation shows it to the researcher with the evaluation (`ServerSide.take_own_models`); a real node never.
+        """
+        return None
+
 
 class TooFewClients(RuntimeError):
     """Fewer clients answered than the run needs."""
@@ -201,6 +208,13 @@ class ServerSide(ABC):
     def finished(self) -> bool:
         """Whether to stop before all rounds are done."""
         return False
+
+    def take_own_models(self, models: Mapping[int, Arrays]) -> None:  # noqa: B027 - optional hook
+        """Models that clients of a simulation have of their own, by client; for `save` and `client_facts`."""
+
+    def client_facts(self, client: int) -> dict[str, Any]:
+        """More columns for ``clients.csv`` about one client."""
+        return {}
 
     def report(self) -> dict[str, Any]:
         """Facts about the finished run for its ``metrics.json``."""
