@@ -13,6 +13,7 @@ import pandas as pd
 from fl_app.figures import short_unit, write_figures
 from fl_app.figures_federation import write_federation_figures
 from fl_app.figures_fext import stability_table, write_round_figures
+from fl_app.figures_users import user_table, write_user_figures
 from fl_app.results import read_runs, result_row, telling_columns
 from fl_app.tables import columns, human_bytes
 
@@ -67,9 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(comparison_table(rows))
     if stability := stability_table(runs, rows):
         print(f"\n{stability}")
+    if users := user_table(runs, rows):
+        print(f"\n{users}")
     target = options.figures or folders[0] / "figures"
     written = write_figures(runs, rows, target) + write_round_figures(runs, rows, target)
-    written += write_federation_figures(runs, rows, target)
+    written += write_federation_figures(runs, rows, target) + write_user_figures(runs, rows, target)
     print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
     return 0
 

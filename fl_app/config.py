@@ -18,8 +18,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from fl_app.experiment import ConfigurationError, Experiment
 
-# Keys of the configuration that say where a run happens, not what it computes.
-_NOT_EXPERIMENT = ("engine", "output")
+# Keys of the configuration that say where a run happens, or that other keys take their values from.
+_NOT_EXPERIMENT = ("engine", "output", "vary")
 
 
 def conf_folder() -> Path:

@@ -20,6 +20,8 @@ from fl_app.results import telling_columns
 # Okabe and Ito's palette, without yellow (too light on white).
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _FIXED = ("one_shot", "boost", "fext", "dp_sgd", "dp_fedavg", "fedavg", "centralized")
+# More methods than colours: these meet the others only in figures with other markers.
+_SHARED = {"pp_fprf": "#0072B2", "pp_fgrf": "#D55E00", "lrf": "#009E73"}
 _LINES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
 STYLE = {
     "axes.spines.top": False,
@@ -35,6 +37,8 @@ STYLE = {
 
 def colour_of(strategy: str) -> str:
     """The colour of a method, the same in every figure."""
+    if strategy in _SHARED:
+        return _SHARED[strategy]
     if strategy in _FIXED:
         return _COLOURS[_FIXED.index(strategy)]
     return _COLOURS[hashlib.sha256(strategy.encode()).digest()[0] % len(_COLOURS)]

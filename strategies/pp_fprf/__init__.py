@@ -12,6 +12,8 @@ from strategies.pp_fprf.client import AloneClient, GlobalClient, PersonalClient
 from strategies.pp_fprf.server import AloneServer, GlobalServer, PersonalServer
 from strategies.pp_fprf.settings import GlobalSettings, PersonalSettings, TreeSettings
 
+__all__ = ["METHODS", "GlobalSettings", "PersonalSettings", "TreeSettings"]
+
 _TRUST = "server and other clients not trusted"
 
 METHODS = (
@@ -41,5 +43,6 @@ METHODS = (
         unit=RECORD_UNIT,
         trust=_TRUST,
         self_protecting=lambda settings: not settings.published,
+        beside=lambda settings: settings.beside,
     ),
 )

@@ -23,6 +23,7 @@ from strategies.pp_fprf.similarity import hash_rows, histograms
 
 _RUN, _PARTS, _PLACES, _MODEL = "pp-fprf", "pp-fprf-parts", "pp-fprf-places", "pp-fprf-model"
 _ASIDE = -1
+_TIES = 1 << 16
 _WHY = "Liu et al. 2022"
 
 
@@ -178,6 +179,9 @@ def _vote(task: ClientTask, plan: Plan, member: Member, seed: int, arrays: Array
     settings: GlobalSettings = task.settings
     scores = member.scores(seed, arrays, settings.published)
     asked = member.asked(arrays)
+    if math.isinf(plan.votes.epsilon):
+        # As the mechanism does in the limit: equals at random. Else who knows nothing would vote for the first.
+        scores = scores * _TIES + task.rng("ties").integers(_TIES, size=scores.shape)
     tree = member.tree_of_node()[asked]
     votes, sizes = np.zeros(len(tree), dtype=np.int64), member.sizes()[asked]
     for share in _shares(task, member):

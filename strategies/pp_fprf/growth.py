@@ -144,8 +144,11 @@ class Growth:
             if array is None or array.shape != shape or array.dtype.kind not in kinds:
                 found = "missing" if array is None else f"of shape {array.shape} and type {array.dtype}"
                 raise DPForestError(f"array {name!r} is {found}, expected shape {shape} of kind {kinds!r}")
-            if array.dtype.kind in "iu" and array.size and max(abs(int(array.min())), abs(int(array.max()))) > (
-                count - 1 if name == "votes" else _LARGEST_COUNT
+            if (
+                array.dtype.kind in "iu"
+                and array.size
+                and max(abs(int(array.min())), abs(int(array.max())))
+                > (count - 1 if name == "votes" else _LARGEST_COUNT)
             ):
                 raise DPForestError(f"array {name!r} holds {array.max()} or {array.min()}, which is out of range")
             if name == "votes" and array.size and array.min() < 0:

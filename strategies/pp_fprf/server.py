@@ -125,7 +125,8 @@ class GlobalServer(ServerSide):
         return f"level {self._growth.level}, {self._growth.n_nodes:,} nodes"
 
     def report(self) -> dict[str, Any]:
-        assert self._forest is not None and self._growth is not None
+        assert self._forest is not None
+        assert self._growth is not None
         return {"trees": self._forest.n_trees, "nodes": self._forest.n_nodes, "levels": self._growth.level}
 
     def client_facts(self, client: int) -> dict[str, Any]:

@@ -124,6 +124,8 @@ class PersonalSettings(GlobalSettings):
     prior : float or None
         A user adds its own exact class counts to the leaves of the trees that it was given, whose answer then counts
         for so many rows; the sum stays with the user. None: leaves stay as they came (the paper).
+    beside : sequence of {"lrf", "pp_fgrf"}
+        What a simulation runs on the same rows for comparison, each with a budget of its own.
     """
 
     k: int = 7
@@ -136,6 +138,7 @@ class PersonalSettings(GlobalSettings):
     offered: Literal["all", "own"] = "all"
     select: Literal["incremental", "incremental_ties", "greedy", "all"] = "incremental"
     prior: float | None = 1.0
+    beside: tuple[str, ...] = ("lrf", "pp_fgrf")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -150,6 +153,11 @@ class PersonalSettings(GlobalSettings):
         _check_choice("offered", self.offered, ("all", "own"))
         if self.prior is not None:
             _check_number("prior", self.prior, 0, 1e6)
+        if not isinstance(self.beside, list | tuple):
+            raise DPForestError(f"beside {self.beside!r} must be a list of lrf and pp_fgrf")
+        for name in self.beside:
+            _check_choice("beside", name, ("lrf", "pp_fgrf"))
+        object.__setattr__(self, "beside", tuple(self.beside))
         _check_choice("select", self.select, ("incremental", "incremental_ties", "greedy", "all"))
 
     @property

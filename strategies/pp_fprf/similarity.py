@@ -71,12 +71,16 @@ def choose_similar(
 ) -> dict[int, list[int]]:
     """The ``k`` most similar users of each, best first; nobody takes part in more than ``most_sessions``.
 
-    Where a limit bites, the most similar pairs come first, so a master may find fewer than ``k``.
+    Masters choose one user each in turn, the most similar pairs first, so that a limit leaves none without.
     """
     chosen: dict[int, list[int]] = {user: [] for user in users}
+    left = {i: sorted((j for j in users if j != i), key=lambda j, i=i: (-similarity[i, j], j)) for i in users}  # type: ignore[misc]
     taken = dict.fromkeys(users, 1)
-    for i, j in sorted(similarity, key=lambda pair: (-similarity[pair], pair)):
-        if len(chosen[i]) < k and (most_sessions is None or taken[j] < most_sessions):
-            chosen[i].append(j)
-            taken[j] += 1
+    for _ in range(k):
+        for i in sorted(users, key=lambda i: (-max((similarity[i, j] for j in left[i]), default=0.0), i)):
+            free = [j for j in left[i] if most_sessions is None or taken[j] < most_sessions]
+            if free:
+                chosen[i].append(free[0])
+                taken[free[0]] += 1
+                left[i].remove(free[0])
     return chosen
