@@ -7,6 +7,7 @@ units, bounds, classes and the order of magnitude of the row count release nothi
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -119,7 +120,7 @@ class Schema:
         names = [feature.name for feature in self.features]
         if not names:
             raise SchemaError("the schema has no features; name at least one")
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
+        if repeated := sorted(name for name, times in Counter(names).items() if times > 1):
             raise SchemaError(f"the schema names {', '.join(repeated)} more than once")
         if self.target in names:
             raise SchemaError(f"the target {self.target!r} is also a feature")

@@ -8,11 +8,9 @@ import logging
 from flwr.serverapp import Grid
 
 from dpforest.errors import DPForestError
-from fl_app.experiment import Experiment
 from fl_app.metrics import primary_metric
 from fl_app.run import Run, run_experiment
 from strategies.method import TooFewClients
-from strategies.registry import get_method
 
 log = logging.getLogger(__name__)
 
@@ -24,10 +22,12 @@ def add_runs_beside(run: Run, grid: Grid, nodes: dict[int, int] | None) -> None:
     so there the comparison is left out with a warning.
     """
     experiment = run.experiment
-    for name in experiment.method.beside(experiment.settings):
+    for name, settings in experiment.method.beside(experiment.settings).items():
         log.info("beside it: %s, with a budget of its own", name)
         try:
-            other = run_experiment(beside(experiment, name), grid, nodes)
+            other = run_experiment(
+                dataclasses.replace(experiment, strategy={"name": name, **settings}, memorization=()), grid, nodes
+            )
         except (DPForestError, TooFewClients) as error:
             log.warning("no comparison with %s: %s", name, error)
             continue
@@ -41,10 +41,3 @@ def add_runs_beside(run: Run, grid: Grid, nodes: dict[int, int] | None) -> None:
             "guarantee": other.privacy["guarantee"],
             "seconds": other.metrics["seconds"],
         }
-
-
-def beside(experiment: Experiment, name: str) -> Experiment:
-    """The same experiment with another method, which takes the settings that it knows."""
-    known = {field.name for field in dataclasses.fields(get_method(name).settings)}
-    settings = {key: value for key, value in experiment.strategy.items() if key in known}
-    return dataclasses.replace(experiment, strategy={"name": name, **settings})

@@ -108,7 +108,7 @@ def _evaluate(message: Message, context: Context, experiment: Experiment, client
     if bool(config.get("by-owner", False)) and task.schema.is_classification:
         by_owner = _accuracy_by_owner(experiment, task, rows.X, rows.y, arrays)
     content = RecordDict({METRICS: metrics, CONFIG: ConfigRecord({"client": client, "by_owner": json.dumps(by_owner)})})
-    if is_simulated(context) and (own := side.own_model(task)) is not None:
+    if _shows_own_model(context) and (own := side.own_model(task)) is not None:
         content[ARRAYS] = to_arrays_record(own)
     return content
 
@@ -151,6 +151,11 @@ def _client_task(message: Message, context: Context, experiment: Experiment, cli
         state=context.state,
         config=config,
     )
+
+
+def _shows_own_model(context: Context) -> bool:
+    """A client's own model may hold its exact counts, so only a simulation shows it to the researcher."""
+    return is_simulated(context)
 
 
 def _is_seeded(experiment: Experiment, context: Context) -> bool:

@@ -8,7 +8,7 @@ does with its own rows), joined by a `Method` in its ``__init__.py``. The app fi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -250,9 +250,9 @@ class Method:
     self_protecting : bool, or callable of settings to bool
         Whether the client's own mechanisms cover all that it sends, whatever the server does. A real node takes part
         in any other method only if its owner has named it in the node configuration.
-    beside : callable of settings to sequence of str
-        Methods that a simulation runs beside it on the same rows, for comparison, each with a budget of its own and
-        with the same settings as far as it has them; none by default.
+    beside : callable of settings to mapping of str to mapping
+        Methods, with their settings, that a simulation runs beside it on the same rows, for comparison, each with a
+        budget of its own; none by default.
     """
 
     name: str
@@ -263,7 +263,7 @@ class Method:
     trust: str | Callable[[Any], str]
     default_rounds: int = 1
     self_protecting: bool | Callable[[Any], bool] = False
-    beside: Callable[[Any], Sequence[str]] = lambda settings: ()
+    beside: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
 
     def trust_under(self, settings: Any) -> str:
         """Who must be trusted under settings of this method."""

@@ -43,6 +43,6 @@ METHODS = (
         unit=RECORD_UNIT,
         trust=_TRUST,
         self_protecting=lambda settings: not settings.published,
-        beside=lambda settings: settings.beside,
+        beside=lambda settings: settings.settings_beside(),
     ),
 )

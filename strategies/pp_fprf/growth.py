@@ -135,7 +135,7 @@ class Growth:
             shapes = {"sizes": ((len(mine),), "iu"), "values": ((len(mine), count), "f")}
         elif self.phase == "vote":
             asked = int(self._active[mine].sum())
-            shapes = {"votes": ((asked,), "iu")} | ({} if self._two_steps else {"sizes": ((asked,), "iu")})
+            shapes = dict.fromkeys(["votes"] if self._two_steps else ["votes", "sizes"], ((asked,), "iu"))
         else:
             leaves = int(self._has[user][self._leaf_tree()].sum())
             shapes = {"counts": ((leaves, self._schema.n_outputs), "iu")}
@@ -176,9 +176,9 @@ class Growth:
         sizes = np.bincount(node_tree, minlength=len(self.tree_group))
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         split = feature >= 0
-        before = np.cumsum(split) - split
+        before: np.ndarray = np.cumsum(split) - split
         # In breadth-first order the i-th split node of a tree has children 2 i + 1 and 2 i + 2.
-        rank = before - before[offsets[node_tree]]
+        rank: np.ndarray = before - before[offsets[node_tree]]
         left = np.where(split, offsets[node_tree] + 2 * rank + 1, -1).astype(np.int32)
         counts = np.zeros((len(node_tree), self._schema.n_outputs))
         counts[~split] = self._counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from dpforest.errors import DPForestError
@@ -131,13 +131,13 @@ class PersonalSettings(GlobalSettings):
     k: int = 7
     sessions: int | None = None
     functions: int = 10
-    window: float = 0.25
+    window: float = 2.0
     least_equal: float = 0.8
     buckets: int = 16
     similarity_share: float = 0.05
     offered: Literal["all", "own"] = "all"
-    select: Literal["incremental", "incremental_ties", "greedy", "all"] = "incremental"
-    prior: float | None = 1.0
+    select: Literal["incremental", "incremental_ties", "greedy", "all"] = "greedy"
+    prior: float | None = 0.1
     beside: tuple[str, ...] = ("lrf", "pp_fgrf")
 
     def __post_init__(self) -> None:
@@ -166,6 +166,17 @@ class PersonalSettings(GlobalSettings):
         if self.sessions is not None:
             return self.sessions
         return None if self.published else self.k + 1
+
+    def settings_beside(self) -> dict[str, dict[str, Any]]:
+        """Settings of the methods to compare with: the same as far as they have them.
+
+        But for LRF beside trees with a guarantee: it has no budget to divide, so it grows as many and as deep as usual.
+        """
+        kinds = {"lrf": TreeSettings, "pp_fgrf": GlobalSettings}
+        same = {name: {f.name: getattr(self, f.name) for f in fields(kinds[name])} for name in self.beside}
+        if not self.published and "lrf" in same:
+            same["lrf"] = {"validation_share": self.validation_share}
+        return same
 
 
 def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
