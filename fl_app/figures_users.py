@@ -55,7 +55,7 @@ def write_user_figures(runs: Sequence[Row], rows: Sequence[Row], folder: Path) -
         for name, group in _groups(runs, rows).items():
             base = _base(group)
             for key, words in _VARIED.items():
-                points = [each for each in group if all(each[k] == base[k] for k in _VARIED if k != key)]
+                points = _points(group, base, key)
                 if len({each[key] for each in points}) > 1:
                     figure = _against(points, key, words, name)
                     written += save_figure(figure, folder / f"users-{_short(key)}-{_file_name(name)}")
@@ -87,7 +87,7 @@ def user_table(runs: Sequence[Row], rows: Sequence[Row]) -> str:
     if not lines:
         return ""
     most = max(map(len, lines))
-    kinds = next(_types(group) for group in _groups(runs, rows).values() if 7 + len(_types(group)) == most)
+    kinds = max(map(_types, _groups(runs, rows).values()), key=len)
     header = ["users of", *(_short(key) for key in _VARIED), "runs", "method", *kinds]
     return columns(header, [line + [""] * (most - len(line)) for line in lines])
 
@@ -125,6 +125,20 @@ def _read_users(folder: Path, strategy: str) -> list[Row]:
 def _base(group: Sequence[Row]) -> Row:
     """The setting from which the others differ in one thing: the commonest value of each."""
     return {key: Counter(each[key] for each in group).most_common(1)[0][0] for key in _VARIED}
+
+
+def _points(group: Sequence[Row], base: Row, key: str) -> list[Row]:
+    """Runs that differ from the base in one thing; with the number of trees, either budget of a tree or of all stays."""
+
+    def same(each: Row, but: str) -> bool:
+        return all(each[k] == base[k] for k in _VARIED if k not in (key, but))
+
+    points = [each for each in group if same(each, key)]
+    if key == "strategy.trees" and math.isfinite(base["epsilon"]):
+        a_tree = base["epsilon"] / base[key]
+        of_equal_trees = [e for e in group if same(e, "epsilon") and math.isclose(e["epsilon"] / e[key], a_tree)]
+        points = max(points, of_equal_trees, key=lambda several: len({each[key] for each in several}))
+    return points
 
 
 def _methods(group: Sequence[Row]) -> list[str]:

@@ -84,6 +84,8 @@ def run_experiment(
         row.pop("judged", None)
     seconds = time.perf_counter() - start
     privacy = _privacy(experiment, _all_ledgers(strategy, blank), strategy.noise)
+    if any(each.own_model for each in judged):
+        privacy["evaluation"] += ", nor are the clients' own models, which only a simulation shows"
     return Run(
         experiment=experiment,
         side=side,

@@ -159,6 +159,7 @@ def test_comparing_draws_what_varies_and_each_user(
     sweep = tmp_path / "sweep"
     partition = {"kind": "user_types", "share": 0.5}
     points = [{"k": 2}, {"k": 2, "seed": 1}, {"k": 1}, {"k": 2, "epsilon": 80.0}, {"k": 2, "epsilon": "inf"}]
+    points.append({"k": 2, "trees": 6, "epsilon": 80.0})  # the same budget a tree
     for number, point in enumerate(points):
         experiment = personal(table, **({"epsilon": 40.0} | point), beside=["lrf"], partition=partition)
         run_job(experiment, InProcessGrid(client_app, CLIENTS), sweep / str(number))
@@ -170,7 +171,8 @@ def test_comparing_draws_what_varies_and_each_user(
         scores = [float(row["accuracy_lrf"]) for file in (first, second) for row in csv.DictReader(file)]
     assert line.endswith(f"{np.mean(scores):.3f}")
     names = {file.name for file in (tmp_path / "figures").iterdir()}
-    assert {"users-k-table.png", "users-epsilon-table.svg", "users-each-table.png", "users-each-table.csv"} <= names
+    varied = {f"users-{key}-table.png" for key in ("k", "trees", "epsilon", "each")}
+    assert varied | {"users-k-table.svg", "users-each-table.csv"} <= names
     assert "users-depth-table.png" not in names
 
 
@@ -299,3 +301,9 @@ def test_a_state_record_is_plain(table: dict[str, Any]) -> None:
     task = client_task(PersonalSettings(trees=2), phase="hash")
     PersonalClient().train(task, *rows(20), {})
     assert all(isinstance(record, ArrayRecord | ConfigRecord) for record in task.state.values())
+
+
+def test_a_model_that_is_shown_is_no_traffic(table: dict[str, Any]) -> None:
+    done = run(make(table, 1.0, strategy=SMALL | {"name": "lrf", "trees": 15}))
+    assert all(row["kept"] == 15 and row["bytes_up"] < 1000 for row in done.clients)
+    assert "own models" in done.privacy["evaluation"]
