@@ -128,7 +128,7 @@ def _base(group: Sequence[Row]) -> Row:
 
 
 def _points(group: Sequence[Row], base: Row, key: str) -> list[Row]:
-    """Runs that differ from the base in one thing; with the number of trees, either budget of a tree or of all stays."""
+    """Runs that differ from the base in one thing; with more trees, the budget of each or of all stays."""
 
     def same(each: Row, but: str) -> bool:
         return all(each[k] == base[k] for k in _VARIED if k not in (key, but))
@@ -162,7 +162,7 @@ def _mean(group: Sequence[Row], method: str, kind: str = _EVERYBODY) -> float:
 
 def _told(run: Row) -> dict[str, Any]:
     """What sources say about the same data set, by source."""
-    told = {}
+    told: dict[str, Any] = {}
     for file in sorted((Path(__file__).parent / "published").glob("*.yaml")):
         values = published(file.stem)
         if "by_type" in values and (values["dataset"], values["split"]) == (run["dataset"], run["split"]):
