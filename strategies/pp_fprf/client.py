@@ -211,7 +211,7 @@ def _count(task: ClientTask, plan: Plan, member: Member) -> np.ndarray:
         entry = plan.leaves.entry(f"{share.prefix}class counts of leaves", share.rows, times)
         counts[leaves] = plan.leaves.release(counts[leaves], entry, share.ledger, task.noise(f"counts {share.prefix}"))
         if share.ledger is not task.ledger:
-            task.ledger.unprotected(FOREIGN, f"epsilon {times * plan.levels_epsilon(levels):.4g} in {times} trees")
+            task.ledger.unprotected(FOREIGN, f"epsilon {times * plan.tree_epsilon(levels):.4g} in {times} trees")
     return counts
 
 
@@ -226,10 +226,9 @@ def _parts(task: ClientTask, n_rows: int) -> np.ndarray:
             raise BadMessage("the rows of this client have changed since the first exchange: start a new run")
         return kept["parts"]
     settings: TreeSettings = task.settings
-    rng = task.rng("parts")
-    aside = rng.random(n_rows) < settings.validation_share
+    aside = task.rng("parts").random(n_rows) < settings.validation_share
     n_slices = settings.slices if isinstance(settings, GlobalSettings) else 1
-    parts = np.where(aside, _ASIDE, rng.integers(n_slices, size=n_rows)).astype(np.int16)
+    parts = np.where(aside, _ASIDE, task.rng("slices").integers(n_slices, size=n_rows)).astype(np.int16)
     _keep(task, _PARTS, {"parts": parts})
     return parts
 

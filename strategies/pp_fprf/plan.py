@@ -56,20 +56,16 @@ class Plan:
     trees: int
     slices: int
 
-    @property
-    def tree_epsilon(self) -> float:
-        """Cost of one tree."""
-        return self.levels_epsilon(self.depth)
-
-    def levels_epsilon(self, levels: int) -> float:
-        """Cost of a tree with so many levels of votes."""
+    def tree_epsilon(self, levels: int, leaves: bool = True) -> float:
+        """Cost of a tree with so many levels of votes, with or without its leaves."""
         level = self.votes.epsilon + (self.sizes.epsilon if self.sizes else 0.0)
-        return levels * level + self.leaves.epsilon
+        # Nothing times infinity would be no number.
+        return (levels * level if levels else 0.0) + (self.leaves.epsilon if leaves else 0.0)
 
-    def spent(self, trees: int, levels: int) -> float:
-        """What a user spent that took part in so many trees."""
+    def spent(self, trees: int, levels: int, leaves: bool = True) -> float:
+        """What a user spent that took part in so many trees up to a level, or to the leaves."""
         similarity = self.histograms.epsilon if self.histograms else 0.0
-        return similarity + (math.ceil(trees / self.slices) * self.levels_epsilon(levels) if trees else 0.0)
+        return similarity + (math.ceil(trees / self.slices) * self.tree_epsilon(levels, leaves) if trees else 0.0)
 
     def entries(self, functions: int) -> list[Entry]:
         """What a user will release at most; published: in its own sessions."""

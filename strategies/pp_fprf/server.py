@@ -79,6 +79,7 @@ class GlobalServer(ServerSide):
         self._growth: Growth | None = None
         self._forest: Forest | None = None
         self._trees_of: dict[int, int] = {}
+        self._lost_at: dict[int, int] = {}  # level at which a client fell silent
 
     def planned(self) -> list[Entry]:
         return planned(self.task)
@@ -131,9 +132,14 @@ class GlobalServer(ServerSide):
 
     def client_facts(self, client: int) -> dict[str, Any]:
         assert self._growth is not None
-        trees = self._trees_of.get(client, 0)
-        counted = self._settings.trees * self._plan.tree_epsilon
-        return {"epsilon_counted": counted, "epsilon_spent": self._plan.spent(trees, self._growth.level)}
+        trees, plan = self._trees_of.get(client, 0), self._plan
+        if client in self._lost_at:
+            spent = plan.spent(trees, self._lost_at[client], leaves=False)
+        else:
+            spent = plan.spent(trees, self._growth.level)
+        # What the paper counts: B = T epsilon, whatever the user does in the sessions of others.
+        counted = {"epsilon_counted": self._settings.trees * plan.tree_epsilon(plan.depth)}
+        return (counted if self._settings.published else {}) | {"epsilon_spent": spent}
 
     def save(self, folder: Path) -> None:
         assert self._forest is not None
@@ -153,6 +159,7 @@ class GlobalServer(ServerSide):
             masters = sorted({group.master for group in growth.groups if lost in group.members} - {NO_MASTER})
             whose = f"of masters {', '.join(map(str, masters))} go on" if masters else "go on"
             log.warning("client %d did not answer: the trees %s without it", lost, whose)
+            self._lost_at[lost] = growth.level
         growth.receive(answers)
         if growth.phase == "done":
             # Noise of as many members as a tree has on average.

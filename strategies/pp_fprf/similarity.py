@@ -8,6 +8,8 @@ from dpforest.schema import Schema
 from strategies.pp_fprf import kernels
 from strategies.pp_fprf.settings import PersonalSettings
 
+_LARGEST = 2**31 - 1
+
 
 def hash_rows(X: np.ndarray, schema: Schema, settings: PersonalSettings, seed: int) -> np.ndarray:
     """Hash values ``floor((a . v + b) / r)`` of every row, with ``a`` from a normal (2-stable) distribution.
@@ -21,7 +23,8 @@ def hash_rows(X: np.ndarray, schema: Schema, settings: PersonalSettings, seed: i
     rng = np.random.default_rng(seed)
     a = rng.standard_normal((schema.n_features, settings.functions))
     b = rng.uniform(0, settings.window, settings.functions)
-    return np.floor(((schema.grid_position(X) - 0.5) @ a + b) / settings.window).astype(np.int32)
+    hashes = np.floor(((schema.grid_position(X) - 0.5) @ a + b) / settings.window)
+    return np.clip(hashes, -_LARGEST, _LARGEST).astype(np.int32)
 
 
 def histograms(hashes: np.ndarray, buckets: int) -> np.ndarray:

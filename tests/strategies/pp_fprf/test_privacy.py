@@ -60,7 +60,7 @@ def answers(n_rows: int, seed: int, wrap: Wrap) -> Mapping[str, np.ndarray]:
 @pytest.mark.parametrize("released", ["votes", "sizes", "counts"])
 def test_growing_is_as_private_as_the_plan_says(released: str) -> None:
     plan = plan_of(task_of(ONE_LEVEL, 1000.0))
-    assert plan.tree_epsilon == pytest.approx(0.95)
+    assert plan.tree_epsilon(1) == pytest.approx(0.95)
     epsilon = {"votes": 0.38, "sizes": 0.285, "counts": 0.285}[released]
 
     def cells(n_rows: int, seed: int, wrap: Wrap) -> np.ndarray:
@@ -136,7 +136,7 @@ def test_the_published_plan_is_that_of_the_paper() -> None:
     plan = plan_of(task_of(PersonalSettings(accounting="published", trees=20, depth=14), 20.0))
     assert plan.votes.epsilon == plan.leaves.epsilon == pytest.approx(1 / 15)
     assert plan.votes.sensitivity / (1 << 16) == pytest.approx(2 * np.log2(3), abs=1e-4)
-    assert plan.tree_epsilon == pytest.approx(1.0)
+    assert plan.tree_epsilon(14) == pytest.approx(1.0)
     assert plan.sizes is None
     assert plan.histograms is None
     assert plan.spent(8 * 20, 14) == pytest.approx(160)

@@ -215,6 +215,8 @@ def test_a_collaborator_that_disappears(table: dict[str, Any], at: int, caplog: 
     entries = done.privacy["clients"]["1"]["entries"]
     votes = sum(entry["times"] for entry in entries if entry["what"] == "choices of splits")
     assert votes == {2: 0, 3: 0, 4: 3, 6: 6}[at], "three trees of its own, a vote each a level"
+    # A vote of one of the 3 levels costs a quarter of a tree's epsilon of 2.
+    assert rows_of[1]["epsilon_spent"] == pytest.approx(votes * rows_of[1]["sessions"] * 2 / 4)
 
 
 def test_a_user_that_comes_back_is_given_trees(table: dict[str, Any]) -> None:
