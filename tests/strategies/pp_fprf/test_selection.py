@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from users import rows
+from users import SCHEMA, rows
 
 from strategies.pp_fprf import TreeSettings
 from strategies.pp_fprf.alone import grow_alone
@@ -65,16 +65,10 @@ def test_the_greedy_set_does_not_depend_on_the_order() -> None:
 
 def test_own_counts_replace_what_a_leaf_says_as_they_become_many() -> None:
     X, y = rows(200)
-    forest = grow_alone(X, (y + 1) % 3, *_others(), np.random.default_rng(0))
+    forest = grow_alone(X, (y + 1) % 3, SCHEMA, TreeSettings(trees=5, depth=6, features=2), 3, np.random.default_rng(0))
     personal = with_own_counts(forest, X, y, prior=0.5, hard=False)
     assert (forest.predict(X) == y).mean() < 0.1
     assert (personal.predict(X) == y).mean() > 0.9
     np.testing.assert_array_equal(personal.threshold, forest.threshold)
     nobody = with_own_counts(forest, X[:0], y[:0], prior=0.5, hard=False)
     np.testing.assert_allclose(nobody.value, forest.value)
-
-
-def _others() -> tuple:
-    from users import SCHEMA
-
-    return SCHEMA, TreeSettings(trees=5, depth=6, features=2), 3
