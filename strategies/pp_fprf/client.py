@@ -33,6 +33,9 @@ class OwnForestClient(ForestClient):
     def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
         return read_model(self.own_model(task) or {}, task.schema).predict_proba(X)
 
+    def predict_by_owner(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> dict[int, np.ndarray] | None:
+        return None  # trees are of this user, or of a group
+
     def own_model(self, task: ClientTask) -> Arrays | None:
         kept = _recall(task, _MODEL)
         if kept is None:
@@ -92,8 +95,6 @@ class PersonalClient(GlobalClient, OwnForestClient):
             self._select(task, X, y, arrays)
             return Update({})
         return super().train(task, X, y, arrays)
-
-    predict = OwnForestClient.predict
 
     @staticmethod
     def _hashes(task: ClientTask, X: np.ndarray, n_rows: int) -> Arrays:

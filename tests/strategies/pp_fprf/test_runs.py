@@ -309,3 +309,11 @@ def test_a_model_that_is_shown_is_no_traffic(table: dict[str, Any]) -> None:
     done = run(make(table, 1.0, strategy=SMALL | {"name": "lrf", "trees": 15}))
     assert all(row["kept"] == 15 and row["bytes_up"] < 1000 for row in done.clients)
     assert "own models" in done.privacy["evaluation"]
+
+
+@pytest.mark.parametrize("name", ["lrf", "pp_fprf"])
+def test_forests_of_ones_own_have_no_memorization_rate(table: dict[str, Any], name: str) -> None:
+    strategy = SMALL | {"name": "lrf"} if name == "lrf" else PERSONAL
+    done = run(make(table, 40.0, strategy=strategy, memorization=[5]))
+    assert not done.failures
+    assert np.isnan(done.metrics["memorization_rate"]["5"])
