@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -120,7 +121,7 @@ class Schema:
         names = [feature.name for feature in self.features]
         if not names:
             raise SchemaError("the schema has no features; name at least one")
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
+        if repeated := sorted(name for name, times in Counter(names).items() if times > 1):
             raise SchemaError(f"the schema names {', '.join(repeated)} more than once")
         if self.target in names:
             raise SchemaError(f"the target {self.target!r} is also a feature")
@@ -170,6 +171,27 @@ class Schema:
     def grid(self, bins: int) -> list[np.ndarray]:
         """Public thresholds of each feature; see `Feature.grid`."""
         return [feature.grid(bins) for feature in self.features]
+
+    def grid_position(self, X: np.ndarray) -> np.ndarray:
+        """Where each cell lies between its bounds, 0 to 1, on the scale that spaces the feature's grid.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Inside the bounds.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_features)
+        """
+        centre = np.array([feature.centre for feature in self.features])
+        bent = np.array([feature.scale == "signed_sqrt" for feature in self.features])
+
+        def stretched(x: np.ndarray) -> np.ndarray:
+            return np.where(bent, np.sign(x - centre) * np.sqrt(np.abs(x - centre)), x)
+
+        low, high = stretched(self.low), stretched(self.high)
+        return (stretched(np.asarray(X, dtype=np.float64)) - low) / (high - low)
 
     def with_rows(self, rows: int | None) -> Schema:
         """The same schema with another public order of magnitude of rows."""

@@ -21,12 +21,14 @@ from fl_app.experiment import Experiment
 from fl_app.metrics import classification_sums, regression_sums
 from fl_app.owner import Refused, check_owner_allows, is_simulated, spend_lifetime_budget
 from strategies.messages import (
+    ARRAYS,
     CONFIG,
     METRICS,
     BadMessage,
     error_content,
     read_arrays,
     read_config,
+    to_arrays_record,
     update_content,
 )
 from strategies.method import ClientTask
@@ -108,8 +110,10 @@ def _evaluate(message: Message, context: Context, experiment: Experiment, client
     by_owner = {}
     if bool(config.get("by-owner", False)) and task.schema.is_classification:
         by_owner = _accuracy_by_owner(experiment, task, rows.X, rows.y, arrays)
-    reply = ConfigRecord({"client": client, "by_owner": json.dumps(by_owner)})
-    return RecordDict({METRICS: metrics, CONFIG: reply})
+    content = RecordDict({METRICS: metrics, CONFIG: ConfigRecord({"client": client, "by_owner": json.dumps(by_owner)})})
+    if _shows_own_model(context) and (own := side.own_model(task)) is not None:
+        content[ARRAYS] = to_arrays_record(own)
+    return content
 
 
 def _accuracy_by_owner(
@@ -151,6 +155,11 @@ def _client_task(message: Message, context: Context, experiment: Experiment, cli
         config=config,
         simulated=simulated,
     )
+
+
+def _shows_own_model(context: Context) -> bool:
+    """A client's own model may hold its exact counts, so only a simulation shows it to the researcher."""
+    return is_simulated(context)
 
 
 def _is_seeded(experiment: Experiment, context: Context) -> bool:

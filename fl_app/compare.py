@@ -16,6 +16,7 @@ from fl_app.figures_federation import write_federation_figures
 from fl_app.figures_fext import stability_table, write_round_figures
 from fl_app.figures_ldp import ldp_tables, write_ldp_figures
 from fl_app.figures_settings import write_setting_figures
+from fl_app.figures_users import user_table, write_user_figures
 from fl_app.results import read_runs, result_row, telling_columns
 from fl_app.tables import columns, human_bytes
 
@@ -83,9 +84,11 @@ def compare(folders: Sequence[Path], target: Path) -> list[Path]:
         print(f"\n{stability}")
     if tables := ldp_tables(runs, rows):
         print(f"\n{tables}")
+    if users := user_table(runs, rows):
+        print(f"\n{users}")
     written = write_figures(runs, rows, target) + write_round_figures(runs, rows, target)
     written += write_setting_figures(rows, target) + write_federation_figures(runs, rows, target)
-    written += write_ldp_figures(runs, rows, target)
+    written += write_ldp_figures(runs, rows, target) + write_user_figures(runs, rows, target)
     print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
     return written
 

@@ -176,7 +176,7 @@ class Experiment:
         """
         if self.source.on_nodes:
             return nodes
-        if self.partition.clients is not None or self.partition.kind == "subject":
+        if self.partition.clients is not None or self.partition.kind in ("subject", "user_types"):
             wanted = self.partition.count(self.source)
             if self.partition.clients is None and nodes < wanted:
                 return nodes

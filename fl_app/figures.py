@@ -28,6 +28,8 @@ _FIXED = (
     "dp_fedavg_published", "centralized_mlp", "standalone_mlp", "standalone",
 )  # fmt: skip
 _OTHERS = _COLOURS[7:]
+# More methods than colours: these meet the others only in figures with other markers.
+_SHARED = {"pp_fprf": "#0072B2", "pp_fgrf": "#D55E00", "lrf": "#009E73"}
 _LINES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
 _LEGEND = 7
 _LETTER = 0.55 * _LEGEND  # mean width, in points
@@ -45,6 +47,8 @@ STYLE = {
 
 def colour_of(strategy: str) -> str:
     """The colour of a method, the same in every figure."""
+    if strategy in _SHARED:
+        return _SHARED[strategy]
     if strategy in _FIXED:
         return _COLOURS[_FIXED.index(strategy)]
     return _OTHERS[hashlib.sha256(strategy.encode()).digest()[0] % len(_OTHERS)]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from flwr.app import ConfigRecord, Context, Error, Message, MessageType, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
@@ -49,16 +49,18 @@ class Meter:
         replies = list(self.grid.send_and_receive(outgoing, timeout=timeout)) if outgoing else []
         total.seconds = time.perf_counter() - start
         for reply in replies:
-            size = _size(reply)
+            # A model that a simulation shows with the evaluation is for the researcher and would not travel.
+            judged = reply.metadata.message_type.startswith(MessageType.EVALUATE)
+            size = _size(reply, without=ArrayRecord if judged else ())
             total.up += size
             self.by_node.setdefault(reply.metadata.src_node_id, Traffic()).up += size
         return replies, total
 
 
-def _size(message: Message) -> int:
+def _size(message: Message, without: type | tuple[type, ...] = ()) -> int:
     if not message.has_content():
         return 0
-    return sum(record.count_bytes() for record in message.content.values())
+    return sum(record.count_bytes() for record in message.content.values() if not isinstance(record, without))
 
 
 def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> list[int]:

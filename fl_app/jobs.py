@@ -10,10 +10,11 @@ from pathlib import Path
 
 from flwr.serverapp import Grid
 
+from fl_app.beside import add_runs_beside
 from fl_app.experiment import Experiment
 from fl_app.run import Run, run_experiment
 from fl_app.run_folder import RunFolder
-from fl_app.tables import run_table
+from fl_app.tables import client_table, run_table
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,10 @@ def run_job(
         log.info("%s on %s, epsilon %g, seed %d", experiment.method.name, experiment.source.name,
                  experiment.budget.epsilon, experiment.seed)  # fmt: skip
         run = run_experiment(experiment, grid, nodes, _log_round)
+        add_runs_beside(run, grid, nodes)
         folder.write(run)
+        if users := client_table(run.clients):
+            log.info("\n%s", users)
         log.info("\n%s", run_table(run.metrics, run.privacy))
     log.info("run folder: %s", folder.path)
     return run

@@ -14,6 +14,7 @@ from flwr.serverapp import Grid
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import Ledger
+from fl_app.data import user_type
 from fl_app.experiment import Experiment
 from fl_app.grids import Meter, Traffic, roster, wait_for_nodes
 from fl_app.metrics import add_sums, confusion_matrix, memorization_rate, primary_metric, summarize
@@ -84,12 +85,14 @@ def run_experiment(
         row.pop("judged", None)
     seconds = time.perf_counter() - start
     privacy = _privacy(experiment, _all_ledgers(strategy, blank), strategy.noise)
+    if any(each.own_model for each in judged):
+        privacy["evaluation"] += ", nor are the clients' own models, which only a simulation shows"
     return Run(
         experiment=experiment,
         side=side,
         metrics=_metrics(experiment, strategy, judged, rows, clients, seconds),
         rounds=rows,
-        clients=_client_rows(strategy, judged, meter),
+        clients=_client_rows(experiment, strategy, judged, meter),
         privacy=privacy,
         failures=strategy.failures,
     )
@@ -233,17 +236,22 @@ def _memorization(experiment: Experiment, judged: list[Judged]) -> dict[str, Any
     return {"memorization_rate": rates, "owner_accuracy": alone}
 
 
-def _client_rows(strategy: MethodStrategy, judged: list[Judged], meter: Meter) -> list[dict[str, Any]]:
+def _client_rows(
+    experiment: Experiment, strategy: MethodStrategy, judged: list[Judged], meter: Meter
+) -> list[dict[str, Any]]:
     by_client = {j.client: j for j in judged}
     nodes = {**strategy.cohort.test, **strategy.cohort.train}
     rows = []
     for client, node in sorted(nodes.items()):
         traffic = meter.by_node.get(node, Traffic())
         row: dict[str, Any] = {"client": client, "trains": client in strategy.cohort.train}
+        if experiment.partition.kind == "user_types":
+            row["type"] = user_type(experiment.partition, client, strategy.cohort.total)
         if client in by_client:
             sums = by_client[client].sums
             row |= summarize(sums)
             row["test_rows"] = int(sum(sums["confusion"]) if "confusion" in sums else sums["moments"][0])
+        row |= strategy.side.client_facts(client)
         row |= {"bytes_down": traffic.down, "bytes_up": traffic.up}
         row["failures"] = sum(f.client == client for f in strategy.failures)
         rows.append(row)

@@ -23,11 +23,12 @@ from strategies.messages import (
     BadMessage,
     copied,
     one_line,
+    read_arrays,
     read_config,
     read_update,
     to_arrays_record,
 )
-from strategies.method import ClientUpdate, ServerSide, TooFewClients
+from strategies.method import Arrays, ClientUpdate, ServerSide, TooFewClients
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class Judged:
     client: int
     sums: Sums
     by_owner: Mapping[str, Mapping[int, float]]
+    own_model: Arrays
 
 
 @dataclass
@@ -187,6 +189,7 @@ class MethodStrategy(Strategy):
         for client in sorted(missing):
             self._fail(server_round, client, "no answer to the evaluation in time")
         self.rounds[server_round].judged = judged
+        self.side.take_own_models({j.client: j.own_model for j in judged if j.own_model})
         return MetricRecord({**summarize(add_sums(j.sums for j in judged))}) if judged else None
 
     def sound_ledgers(self) -> dict[int, Ledger]:
@@ -252,7 +255,8 @@ class MethodStrategy(Strategy):
         counts = sums["confusion"] if schema.is_classification else sums["moments"][:1]
         if min(counts) < 0 or min(sums.get("scores", [0])) < 0 or sum(counts) < 1:
             raise BadMessage("the evaluation counts no test rows, or fewer than none")
-        return Judged(client, sums, self._read_by_owner(str(config.get("by_owner", "{}"))))
+        by_owner = self._read_by_owner(str(config.get("by_owner", "{}")))
+        return Judged(client, sums, by_owner, read_arrays(reply.content))
 
     def _read_by_owner(self, text: str) -> dict[str, dict[int, float]]:
         try:

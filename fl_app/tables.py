@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _NAMES = {
@@ -39,6 +39,35 @@ def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
         rows.append(("note", str(privacy["note"])))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows)
+
+
+_USUAL = {
+    "client", "trains", "test_rows", "balanced_accuracy", "macro_f1", "log_loss", "mse", "mae", "r2", "pearson",
+    "bytes_down", "bytes_up", "failures",
+}  # fmt: skip
+
+
+def client_table(clients: Sequence[Mapping[str, Any]]) -> str:
+    """What a method tells about each client, with means where clients have types; empty if it tells nothing."""
+    names = [key for key in dict.fromkeys(key for row in clients for key in row) if key not in _USUAL]
+    if set(names) <= {"accuracy", "type"}:
+        return ""
+    lines = [[str(row["client"]), *(_cell(row.get(name)) for name in names)] for row in clients]
+    types = sorted({row["type"] for row in clients if "type" in row})
+    for kind in [*types, "all"]:
+        group = [row for row in clients if kind in (row.get("type"), "all")]
+        means = [_mean(row.get(name) for row in group) for name in names]
+        lines.append(["mean", *(kind if name == "type" else mean for name, mean in zip(names, means, strict=True))])
+    return columns(["client", *names], lines)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _mean(values: Iterable[Any]) -> str:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return f"{sum(numbers) / len(numbers):.4g}" if numbers else ""
 
 
 def human_bytes(size: float) -> str:

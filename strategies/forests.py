@@ -51,6 +51,6 @@ class ForestClient(ClientSide):
         }
 
 
-def save_forest(forest: Forest, folder: Path) -> None:
+def save_forest(forest: Forest, folder: Path, name: str = "forest") -> None:
     """Write a forest into a run's model folder."""
-    save(forest, folder / "forest.json")
+    save(forest, folder / f"{name}.json")

@@ -132,6 +132,13 @@ class ClientSide(ABC):
         """Predicted classes by the part of the model that each client contributed, if the model has such parts."""
         return None
 
+    def own_model(self, task: ClientTask) -> Arrays | None:
+        """The model that only this client has, if the method gives each its own.
+
+        A simulation shows it to the researcher with the evaluation (`ServerSide.take_own_models`); a real node never.
+        """
+        return None
+
 
 class TooFewClients(RuntimeError):
     """Fewer clients answered than the run needs."""
@@ -206,6 +213,13 @@ class ServerSide(ABC):
         """Whether to stop before all rounds are done."""
         return False
 
+    def take_own_models(self, models: Mapping[int, Arrays]) -> None:  # noqa: B027 - optional hook
+        """Models that clients of a simulation have of their own, by client; for `save` and `client_facts`."""
+
+    def client_facts(self, client: int) -> dict[str, Any]:
+        """More columns for ``clients.csv`` about one client."""
+        return {}
+
     def report(self) -> dict[str, Any]:
         """Facts about the finished run for its ``metrics.json``."""
         return {}
@@ -242,6 +256,9 @@ class Method:
         in any other method only if its owner has named it in the node configuration.
     uses_budget : bool
         False for a method that guarantees nothing whatever epsilon says: its runs have an infinite budget.
+    beside : callable of settings to mapping of str to mapping
+        Methods, with their settings, that a simulation runs beside it on the same rows, for comparison, each with a
+        budget of its own; none by default.
     """
 
     name: str
@@ -253,6 +270,7 @@ class Method:
     default_rounds: int = 1
     self_protecting: bool | Callable[[Any], bool] = False
     uses_budget: bool = True
+    beside: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
 
     def trust_under(self, settings: Any) -> str:
         """Who must be trusted under settings of this method."""

@@ -127,7 +127,7 @@ def count_classes(codes, y, start, stop, histogram):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _scaled_norm(square_sum):
+def scaled_norm(square_sum):
     """``floor(SCORE_UNIT * sqrt(square_sum))`` in exact integer arithmetic.
 
     Norms above about 11.8 million rows count as that many, so that nothing overflows; a cap keeps a score monotone
@@ -144,7 +144,7 @@ def _scaled_norm(square_sum):
 
 @njit(cache=True, nogil=True, inline="always")
 def _exact_float_roots(square_sum):
-    """Whether `_scaled_norm` of all whole numbers up to ``square_sum`` needs no integers.
+    """Whether `scaled_norm` of all whole numbers up to ``square_sum`` needs no integers.
 
     Up to ``target = 2 ** 52``, a root just below a whole number m <= 2 ** 26 is at most ``m - 1 / (2 m)``, farther
     from m than float64 rounds.
@@ -218,7 +218,7 @@ def add_scores(histogram, totals, squares, products, scores):
         for b in range(squares.shape[0]):
             for f in range(n_features):
                 right = whole - 2.0 * products[b, f] + squares[b, f]
-                scores[f, b] += _scaled_norm(np.int64(squares[b, f])) + _scaled_norm(np.int64(right))
+                scores[f, b] += scaled_norm(np.int64(squares[b, f])) + scaled_norm(np.int64(right))
 
 
 @njit(cache=True, nogil=True)

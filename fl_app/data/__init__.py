@@ -1,6 +1,6 @@
 """Data sets, how their rows are divided among clients, and what is held out."""
 
-from fl_app.data.partition import Partition, client_rows, client_schema
+from fl_app.data.partition import Partition, client_rows, client_schema, user_type
 from fl_app.data.registry import build_source
 from fl_app.data.source import DataError, DataSource, Rows
 from fl_app.data.split import (
@@ -30,4 +30,5 @@ __all__ = [
     "node_data",
     "public_rows",
     "split_rows",
+    "user_type",
 ]

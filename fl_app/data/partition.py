@@ -13,7 +13,8 @@ from dpforest.schema import Schema
 from fl_app.data.cache import Recent
 from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer
 
-Kind = Literal["subject", "iid", "dirichlet", "quantity", "label_shares", "time_blocks", "overlap"]
+Kind = Literal["subject", "iid", "dirichlet", "quantity", "label_shares", "time_blocks", "overlap", "user_types"]
+UserType = Literal["A", "B", "C"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Partition:
 
     Parameters
     ----------
-    kind : {"subject", "iid", "dirichlet", "quantity", "label_shares", "time_blocks"}
+    kind : {"subject", "iid", "dirichlet", "quantity", "label_shares", "time_blocks", "overlap", "user_types"}
         ``subject``: whole subjects. ``iid``: equal random shares of all rows. ``dirichlet``: each
         class is divided in proportions drawn from a symmetric Dirichlet distribution (Hsu et al.
         2019). ``quantity``: random rows, in shares drawn from one. ``label_shares``: random rows,
@@ -30,7 +31,8 @@ class Partition:
         ``time_blocks``: consecutive rows in the order of time, about as many for each client,
         and whole recordings where there are any. ``overlap``: every client draws ``share`` of all
         training rows for itself, so that a row may lie with several; for comparisons with sources
-        that did so.
+        that did so. ``user_types``: whole subjects, of whom a third each keep all rows (A), a random
+        sample of them (B) or some classes only (C), drawn by ``seed`` (Liu et al. 2022).
     clients : int or None
         Number of clients; None means one a subject, or one for each of ``shares``.
     alpha : float
@@ -42,7 +44,14 @@ class Partition:
         and 1. It is met, with equally many rows for each client, when the mean is the share of
         the first class in all rows; otherwise all are shifted towards it.
     share : float
-        For ``overlap``: what each client draws of the training rows, above 0 and at most 1.
+        For ``overlap``: what each client draws of the training rows, above 0 and at most 1. For
+        ``user_types``: what users of type B keep of their rows.
+    class_share : float
+        For ``user_types``: what users of type C keep of the classes that they have (one at least).
+    whole_test : bool
+        For ``user_types``: rows are held out before types take any away, so that a user of type C
+        is judged by classes that it never trained on. The paper's text says otherwise, but its
+        figures for LRF hardly allow it.
 
     Raises
     ------
@@ -56,12 +65,17 @@ class Partition:
     seed: int = 42
     shares: tuple[float, ...] = ()
     share: float = 0.5
+    class_share: float = 0.5
+    whole_test: bool = False
 
     def __post_init__(self) -> None:
-        check_choice("partition.kind", self.kind, ["subject", *DEALERS, "overlap"])
-        number = isinstance(self.share, int | float) and not isinstance(self.share, bool)
-        if not (number and 0 < self.share <= 1):
-            raise DataError(f"partition.share {self.share!r} must be a number above 0 and at most 1")
+        check_choice("partition.kind", self.kind, ["subject", *DEALERS, "overlap", "user_types"])
+        for name in ("share", "class_share"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not (isinstance(value, int | float) and 0 < value <= 1):
+                raise DataError(f"partition.{name} {value!r} must be a number above 0 and at most 1")
+        if not isinstance(self.whole_test, bool):
+            raise DataError(f"partition.whole_test {self.whole_test!r} must be true or false")
         object.__setattr__(self, "shares", self._checked_shares())
         if self.kind == "label_shares" and self.clients is None:
             object.__setattr__(self, "clients", len(self.shares))
@@ -102,7 +116,7 @@ class Partition:
         subjects = len(source.subjects())
         if self.clients is None:
             return subjects
-        if self.kind == "subject" and self.clients > subjects:
+        if self.kind in ("subject", "user_types") and self.clients > subjects:
             raise DataError(
                 f"{self.clients} clients are more than the {subjects} subjects of {source.name}: use {subjects} "
                 "clients (nodes) or fewer, or partition=iid"
@@ -172,10 +186,13 @@ def client_rows(source: DataSource, partition: Partition, client: int, clients: 
         The numbers do not fit the partition.
     """
     check_client(source, partition, client, clients)
-    if partition.kind == "subject":
+    if partition.kind in ("subject", "user_types"):
         subjects = source.subjects()
         group = group_subjects(subjects, clients, dict.fromkeys(subjects, "train"))[client]
-        return Rows.concat([source.load(subject) for subject in group])
+        rows = Rows.concat([source.load(subject) for subject in group])
+        if partition.kind == "subject" or partition.whole_test:
+            return rows
+        return typed_rows(rows, source, partition, client, clients)
     if partition.kind == "overlap":
         rows = Rows.concat([source.load(subject) for subject in source.subjects()])
         return rows.take(drawn_share(len(rows), partition, client))
@@ -191,6 +208,33 @@ def client_rows(source: DataSource, partition: Partition, client: int, clients: 
         np.concatenate([part.y for part in parts]),
         np.concatenate([part.recording for part in parts]),
     )
+
+
+def user_type(partition: Partition, client: int, clients: int) -> UserType:
+    """Which type a client has under kind ``user_types``: a third each, in a random order."""
+    place = int(np.random.default_rng(partition.seed).permutation(clients)[client])
+    types: tuple[UserType, ...] = ("A", "B", "C")
+    return types[place * len(types) // clients]
+
+
+def typed_rows(rows: Rows, source: DataSource, partition: Partition, client: int, clients: int) -> Rows:
+    """What a user's type leaves of its rows (kind ``user_types``).
+
+    Raises
+    ------
+    DataError
+        Type C takes classes away, and the data set has none.
+    """
+    kind, rng = user_type(partition, client, clients), np.random.default_rng([partition.seed, client])
+    if kind == "A" or not len(rows):
+        return rows
+    if kind == "B":
+        return rows.take(np.sort(rng.permutation(len(rows))[: max(1, round(partition.share * len(rows)))]))
+    if not source.schema().is_classification:
+        raise DataError(f"partition user_types takes classes away, and {source.name} has none: use quantity or iid")
+    classes = np.unique(rows.y)
+    kept = rng.permutation(classes)[: max(1, round(partition.class_share * len(classes)))]
+    return rows.take(np.isin(rows.y, kept))
 
 
 def drawn_share(n: int, partition: Partition, client: int) -> np.ndarray:

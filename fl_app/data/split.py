@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fl_app.data.cache import Recent
-from fl_app.data.partition import Partition, check_client, client_rows, drawn_share, group_subjects
+from fl_app.data.partition import Partition, check_client, client_rows, drawn_share, group_subjects, typed_rows
 from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer
 
 VALIDATION_SHARE = 0.2
@@ -293,9 +293,12 @@ def client_data(
             return _overlapping(source, partition, evaluation, client, clients)
         if not by_subject:
             rows = client_rows(source, partition, client, clients)
-            test = _test_rows(rows, evaluation, is_classification, client)
-            public = test.take(_public(test, evaluation, is_classification, client))
-            return ClientData(*split_rows(rows, evaluation, is_classification, client), public)
+            held_out = _test_rows(rows, evaluation, is_classification, client)
+            public = held_out.take(_public(held_out, evaluation, is_classification, client))
+            train, test = split_rows(rows, evaluation, is_classification, client)
+            if partition.kind == "user_types" and partition.whole_test:
+                train = typed_rows(train, source, partition, client, clients)
+            return ClientData(train, test, public)
         rows = Rows.concat([source.load(subject) for subject in whose])
         none = rows.take([])
         role = roles[whose[0]]
@@ -374,7 +377,7 @@ def _check_combination(source: DataSource, partition: Partition, evaluation: Eva
             f"evaluation.split=recording needs recordings, and {source.name} has none (for a table, set "
             "dataset.recording_column): use row or subject"
         )
-    whole = ("subject",) if evaluation.split == "subject" else ("subject", "time_blocks")
+    whole = ("subject",) if evaluation.split == "subject" else ("subject", "time_blocks", "user_types")
     if partition.kind not in whole:
         what = "subject" if evaluation.split == "subject" else "recording"
         raise DataError(

@@ -85,7 +85,7 @@ def test_scores_of_many_rows_are_exact_too(n_rows):
 @given(st.integers(0, 11_000_000), st.integers(-2, 2))
 def test_the_integer_root_is_the_floor(n, off):
     square_sum = max(0, n * n + off)
-    assert kernels._scaled_norm(np.int64(square_sum)) == math.isqrt(UNIT**2 * square_sum)
+    assert kernels.scaled_norm(np.int64(square_sum)) == math.isqrt(UNIT**2 * square_sum)
 
 
 @pytest.mark.parametrize("seed", range(4))

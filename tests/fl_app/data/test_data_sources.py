@@ -64,6 +64,7 @@ def test_shipped_partitions_and_evaluations_are_valid() -> None:
     assert banks.kind == "label_shares"
     assert banks.clients == 8
     assert np.mean(banks.shares) == pytest.approx(0.7)
+    assert partitions.pop("user_types") == Partition("user_types", share=0.1)
     assert partitions == {name: Partition(name) for name in partitions}
     evaluations = {p.stem: Evaluation(**yaml.safe_load(p.read_text())) for p in (CONF / "evaluation").glob("*.yaml")}
     official = evaluations.pop("hapt_official")

@@ -1,0 +1,48 @@
+"""Random forests of one's own, of all, and of users who are alike (Liu et al. 2022).
+
+``lrf``: every user grows trees alone, and nothing leaves it. ``pp_fgrf``: all users grow one forest, level by level.
+``pp_fprf``: every user grows trees with those whose data is most similar, and keeps what helps it.
+``accounting="published"`` is what the paper describes and has no guarantee; the default spends one total epsilon over
+all sessions that a user takes part in.
+"""
+
+from dpforest.ledger import RECORD_UNIT
+from strategies.method import Method
+from strategies.pp_fprf.client import AloneClient, GlobalClient, PersonalClient
+from strategies.pp_fprf.server import AloneServer, GlobalServer, PersonalServer
+from strategies.pp_fprf.settings import GlobalSettings, PersonalSettings, TreeSettings
+
+__all__ = ["METHODS", "GlobalSettings", "PersonalSettings", "TreeSettings"]
+
+_TRUST = "server and other clients not trusted"
+
+METHODS = (
+    Method(
+        name="lrf",
+        settings=TreeSettings,
+        server=AloneServer,
+        client=AloneClient,
+        unit=RECORD_UNIT,
+        trust=_TRUST,
+        self_protecting=True,
+    ),
+    Method(
+        name="pp_fgrf",
+        settings=GlobalSettings,
+        server=GlobalServer,
+        client=GlobalClient,
+        unit=RECORD_UNIT,
+        trust=_TRUST,
+        self_protecting=lambda settings: not settings.published,
+    ),
+    Method(
+        name="pp_fprf",
+        settings=PersonalSettings,
+        server=PersonalServer,
+        client=PersonalClient,
+        unit=RECORD_UNIT,
+        trust=_TRUST,
+        self_protecting=lambda settings: not settings.published,
+        beside=lambda settings: settings.settings_beside(),
+    ),
+)
