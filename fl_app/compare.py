@@ -18,9 +18,19 @@ from fl_app.tables import columns, human_bytes
 
 
 def comparison_table(rows: Sequence[dict[str, Any]]) -> str:
+    """`comparison` for the terminal."""
+    return columns(*comparison(rows))
+
+
+def comparison(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Mean and range over seeds and folds, one line for each setting that differs, with what it guarantees.
 
     Runs of different privacy units, trust models, deltas or kinds of guarantee never share a line.
+
+    Returns
+    -------
+    header : list of str
+    lines : list of list of str
     """
     frame = pd.DataFrame(rows)
     keys = ["dataset", "split", "strategy", *telling_columns(rows)]
@@ -46,7 +56,7 @@ def comparison_table(rows: Sequence[dict[str, Any]]) -> str:
     header += ["epsilon", "delta", "guarantee", "unit", "trust", "runs", primary]
     header += ["balanced"] if "balanced_accuracy" in frame else []
     header += ["bytes down", "bytes up"] + (["raw rows instead"] if "bytes_of_rows" in frame else [])
-    return columns([*header, "seconds"], lines)
+    return [*header, "seconds"], lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

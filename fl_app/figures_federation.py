@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 from dpforest.errors import DPForestError
 from fl_app.data import client_data
 from fl_app.experiment import Experiment
-from fl_app.figures import STYLE, by_dataset, colour_of, legend_below, save_figure, setting_label, short_unit
+from fl_app.figures import STYLE, by_dataset, file_name, legend_below, save_figure, setting_label, short_unit
+from fl_app.looks import colour_of
 from fl_app.results import telling_columns
 
 _DASHES = ("-", "--", ":", "-.")
@@ -51,7 +52,7 @@ def write_federation_figures(
     with matplotlib.rc_context(STYLE):
         for (dataset, split, settings), here in by_dataset(rows, telling).items():
             pairs = [pair for pair, wanted in zip(zip(runs, rows, strict=True), here, strict=True) if wanted]
-            name = "-".join([dataset, split, *settings]).replace("=", "-")
+            name = file_name(dataset, split, *settings)
             title = " ".join([f"{dataset},", *settings, f"{split} split"])
             if curves := convergence(pairs, telling):
                 written += save_figure(_convergence(curves, pairs, title), folder / f"convergence-{name}")
