@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from fl_app.experiment import ConfigurationError, Experiment
 
 # Keys of the configuration that say where a run happens, not what it computes.
-_NOT_EXPERIMENT = ("engine", "output")
+_NOT_EXPERIMENT = ("engine", "output", "tracking")
 
 
 def conf_folder() -> Path:

@@ -149,7 +149,8 @@ def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, look: Look) 
     finite = runs[np.isfinite(runs["epsilon"]) & runs[metric].notna()]
     if len(finite):
         stats = finite.groupby("epsilon")[metric].agg(["mean", "min", "max"])
-        spread = [stats["mean"] - stats["min"], stats["max"] - stats["mean"]]
+        # A mean of equal numbers may round to beyond them.
+        spread = [(stats["mean"] - stats["min"]).clip(lower=0), (stats["max"] - stats["mean"]).clip(lower=0)]
         hollow = finite["guarantee"].str.startswith("guarantee: none").all()
         axes.errorbar(
             stats.index, stats["mean"], yerr=spread, color=look.colour, linestyle=look.line, marker=look.marker,
@@ -184,9 +185,7 @@ def published_for(dataset: str, split: str) -> list[list[str]]:
         for name, value in told.get("without_privacy", {}).items():
             lines.append([source, str(name), "no privacy", "accuracy", f"{value:g}"])
         for name, curve in told.get("mse", {}).items():
-            lines += [
-                [source, str(name), f"round {at}", "MSE", f"{value:g}"] for at, value in curve.items()
-            ]
+            lines += [[source, str(name), f"round {at}", "MSE", f"{value:g}"] for at, value in curve.items()]
     return lines
 
 
@@ -268,7 +267,11 @@ def file_name(*words: str) -> str:
 
 def save_figure(figure: Figure, path: Path) -> list[Path]:
     """Write a figure as SVG and PNG."""
-    paths = [path.with_suffix(".svg"), path.with_suffix(".png")]
+    if (engine := figure.get_layout_engine()) is not None:
+        # Laid out once for both formats: it takes longer than drawing.
+        engine.execute(figure)
+        figure.set_layout_engine("none")
+    paths = [path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")]
     for target in paths:
         figure.savefig(target, dpi=150, metadata={"Date": None} if target.suffix == ".svg" else None)
     return paths

@@ -198,8 +198,8 @@ def _bars(importances: dict[float, np.ndarray], features: Sequence[str], title: 
         mean = percent.mean(axis=0)
         spread = np.stack([mean - percent.min(axis=0), percent.max(axis=0) - mean])
         at = np.arange(len(order)) + (number - (len(importances) - 1) / 2) * width
-        axes.bar(at, mean, width, yerr=spread, color=_colour(number, len(importances)), label=_label(epsilon),
-                 error_kw={"linewidth": 0.6, "ecolor": "0.3"})  # fmt: skip
+        axes.bar(at, mean, width, yerr=np.maximum(spread, 0), color=_colour(number, len(importances)),
+                 label=_label(epsilon), error_kw={"linewidth": 0.6, "ecolor": "0.3"})  # fmt: skip
     axes.set_xticks(np.arange(len(order)), [features[i] for i in order], rotation=45, ha="right")
     axes.set_ylabel("mean decrease in impurity, %")
     axes.set_title(title, loc="left", fontsize=9)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import pandas as pd
 
@@ -21,8 +22,8 @@ class Contender:
     setting: str
     row: dict[str, object]
     score: Interval
-    seeds: dict[tuple[int, int], float]
-    clients: dict[int, tuple[float, float]]
+    seeds: dict[Any, float]
+    clients: dict[Any, tuple[float, float]]
 
     def __str__(self) -> str:
         return f"{self.setting} ({_number(self.score)})"
@@ -104,13 +105,14 @@ def answer(section: Section) -> Answer:
     known = frame[frame[section.metric].notna()]
     private = known[(known["state"] == PRIVATE)]
     verdicts = []
-    for (unit, epsilon), here in private.groupby(["per", "epsilon"]):
+    for (unit, at), here in private.groupby(["per", "epsilon"]):
+        epsilon = float(str(at))
         ranking = _ranked(section, here)
         best = ranking[0]
         gaps = tuple(difference(best.seeds, other.seeds, best.clients, other.clients) for other in ranking[1:])
         unproven = known[(known["state"] == UNPROVEN) & (known["epsilon"] == epsilon) & (known["per"] == unit)]
         tempting = [other for other in _ranked(section, unproven) if other.score.mean > best.score.mean]
-        verdicts.append(Verdict(section, str(unit), float(epsilon), ranking, gaps, tempting[0] if tempting else None))
+        verdicts.append(Verdict(section, str(unit), epsilon, ranking, gaps, tempting[0] if tempting else None))
     reference = _ranked(section, known[known["state"] == OPEN])
     return Answer(section, verdicts, reference[0] if reference else None)
 
@@ -121,14 +123,16 @@ def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
     judged = section.clients[section.clients["number"].isin(here.index)]
     found = []
     for setting, runs in here.groupby("setting"):
-        seeds = {pair: float(score) for pair, score in runs.groupby("pair")[section.metric].mean().items()}
-        clients = {}
+        seeds: dict[Any, float] = {
+            pair: float(score) for pair, score in runs.groupby("pair")[section.metric].mean().items()
+        }
+        clients: dict[Any, tuple[float, float]] = {}
         name = "accuracy" if classes else "mse"
         if name in judged:
             own = judged[judged["number"].isin(runs.index) & judged[name].notna()]
             mean = own.groupby("client")[[name, "test_rows"]].mean()
             sign = 1 if classes else -1
-            clients = {int(c): (sign * float(row[name]), float(row["test_rows"])) for c, row in mean.iterrows()}
+            clients = {c: (sign * float(row[name]), float(row["test_rows"])) for c, row in mean.iterrows()}
         score = mean_interval(list(seeds.values()))
         found.append(Contender(str(setting), section.rows[runs.index[0]], score, seeds, clients))
     return tuple(sorted(found, key=lambda contender: -contender.score.mean))

@@ -18,8 +18,9 @@ from fl_app.report.gather import Section
 from fl_app.report.plots import answer_picture, client_boxes, confusion_matrices, costs, settings_by_epsilon
 
 # Each is given runs, their rows and a folder, and returns the files that it wrote.
-WRITERS = (write_figures, write_round_figures)
+WRITERS = (write_figures,)
 _CURVES = 12  # that a figure of learning curves can show
+_EXPLAINED = 4  # methods whose rounds and importances are shown, the best ones
 
 # Where a figure goes and what it shows, by how its file name begins; the longest beginning decides.
 _PLACES = {
@@ -28,13 +29,15 @@ _PLACES = {
     "epsilon": ("score", "Mean over seeds and folds, bars from the lowest to the highest. Hollow: no valid guarantee. "
                 "Grey crosses: published values with their source."),
     "convergence": ("learning", "Score after each round, and after each byte sent; bands span the seeds."),
-    "rounds": ("learning", "Scores over rounds by epsilon, with what the source claims."),
+    "rounds": ("learning", "Scores over rounds by epsilon, with what the source claims. Of many methods, the best four "
+               "are shown."),
     "clients": ("clients", "Each box: the clients' scores (means over seeds); the filled mark is the lowest."),
     "alone": ("clients", "What each client reaches alone, without privacy."),
     "labels": ("clients", "How the classes are spread over the clients (non-IID). Private facts, read from the data on "
                "this machine and from no run."),
     "confusion": ("confusion", "Share of each true class, in per cent; runs of all seeds together."),
-    "importance": ("importance", "Mean decrease in impurity, from noised statistics only; bars over seeds."),
+    "importance": ("importance", "Mean decrease in impurity, from noised statistics only; bars span the seeds. Of many "
+                   "methods, the best four are shown; fl_app.compare draws all."),
     "importance-map": ("importance", "The same for all features, by epsilon."),
     "memorization": ("memorization", "Share of clients whose tree does better on its own test rows than on anyone "
                      "else's (Favero et al. 2024, section V-B)."),
@@ -74,8 +77,8 @@ def draw(section: Section, answer: Answer, folder: Path) -> list[Drawn]:
     if section.metric in section.frame:
         for write in WRITERS:
             written += write(section.runs, section.rows, folder)
-        runs, rows = _few_curves(section)
-        written += write_federation_figures(runs, rows, folder)
+        written += write_round_figures(*_few_settings(section), folder)
+        written += write_federation_figures(*_few_curves(section), folder)
     return [_placed(path) for path in written if path.suffix == ".svg"]
 
 
@@ -83,6 +86,12 @@ def nearest_to_one(epsilons: Sequence[str] | dict[str, Any]) -> str:
     """The finite epsilon nearest to 1 on a logarithmic scale; empty without one."""
     finite = [text for text in epsilons if text != "no privacy" and math.isfinite(float(text))]
     return min(finite, key=lambda text: abs(math.log(float(text))), default="")
+
+
+def _few_settings(section: Section) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The runs of the settings with the highest means: each of them has figures of its own."""
+    best = section.frame.groupby("setting")[section.metric].mean().sort_values(ascending=False).index[:_EXPLAINED]
+    return _pairs(section, [row["setting"] in best for row in section.rows])
 
 
 def _few_curves(section: Section) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -93,6 +102,10 @@ def _few_curves(section: Section) -> tuple[list[dict[str, Any]], list[dict[str, 
         shown = [f"{row['epsilon']:g}" == middle or math.isinf(row["epsilon"]) for row in section.rows]
     else:
         shown = [True] * len(section.rows)
+    return _pairs(section, shown)
+
+
+def _pairs(section: Section, shown: Sequence[bool]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     pairs = [pair for pair, wanted in zip(zip(section.runs, section.rows, strict=True), shown, strict=True) if wanted]
     return [run for run, _ in pairs], [row for _, row in pairs]
 

@@ -139,7 +139,7 @@ def confusion_matrices(section: Section, epsilon: str) -> Figure | None:
         members = [section.runs[number]["metrics"] for number in runs.index[runs["setting"] == setting]]
         found = [np.array(metrics["confusion"], dtype=float) for metrics in members if "confusion" in metrics]
         if found:
-            matrices[str(setting)] = sum(found), members[0]["classes"]
+            matrices[str(setting)] = np.sum(found, axis=0), members[0]["classes"]
     if not matrices:
         return None
     across = min(3, len(matrices))

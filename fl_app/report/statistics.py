@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -85,10 +86,10 @@ class Difference:
 
 
 def difference(
-    ahead: Mapping[Hashable, float],
-    behind: Mapping[Hashable, float],
-    ahead_clients: Mapping[Hashable, tuple[float, float]],
-    behind_clients: Mapping[Hashable, tuple[float, float]],
+    ahead: Mapping[Any, float],
+    behind: Mapping[Any, float],
+    ahead_clients: Mapping[Any, tuple[float, float]],
+    behind_clients: Mapping[Any, tuple[float, float]],
 ) -> Difference:
     """Compare two methods on what they have in common.
 
