@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _LINES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D", "v", "P", "X")
+_SHADES = (0.0, -0.45, 0.35, -0.7)
 # Sources' own numbers: grey crosses, whatever the method.
 PUBLISHED = "0.45"
 
@@ -21,11 +22,11 @@ class Look:
     line: str = "-"
 
     def variant(self, number: int) -> Look:
-        """The look of a method's next setting: the same colour, another mark and line."""
+        """The look of a method's next setting: a lighter or darker shade of its colour, another mark and line."""
         if not number:
             return self
         return Look(
-            self.colour,
+            _shade(self.colour, _SHADES[number % len(_SHADES)]),
             _MARKERS[(_MARKERS.index(self.marker) + number) % len(_MARKERS)],
             _LINES[(_LINES.index(self.line) + number) % len(_LINES)],
         )
@@ -56,6 +57,13 @@ _LOOKS = {
     "standalone": Look("#6B6B6B", "P"),
     "standalone_mlp": Look("#6B6B6B", "X", "--"),
 }
+
+
+def _shade(colour: str, amount: float) -> str:
+    """A colour mixed with white (above 0) or black (below)."""
+    towards = 255 if amount > 0 else 0
+    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(part + abs(amount) * (towards - part)):02X}" for part in parts)
 
 
 def known_looks() -> Mapping[str, Look]:

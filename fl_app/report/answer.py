@@ -50,11 +50,20 @@ class Verdict:
         """Methods that cannot be told from the best one."""
         return [other for other, gap in zip(self.ranking[1:], self.gaps, strict=True) if not gap.is_one]
 
+    def _terms(self) -> str:
+        """What the best method's epsilon comes with: delta, and whom to trust where methods differ in that."""
+        row = self.best.row
+        delta = float(str(row["delta"]))
+        text = f"delta {delta:g}" if delta else "pure"
+        if len({str(other.row["trust"]) for other in self.ranking}) > 1:
+            text += f"; {str(row['trust']).split(':')[0]}"
+        return text
+
     def words(self) -> str:
         """The verdict as a sentence or two."""
         best, metric = self.best, METRICS[self.section.metric]
         text = f"At epsilon {self.epsilon:g} per {self.unit}, {best.setting} is best: {metric} {_number(best.score)}"
-        text += f" ({_seeds(best.score.n)}; {_terms(best)})"
+        text += f" ({_seeds(best.score.n)}; {self._terms()})"
         if len(self.ranking) == 1:
             text += "; no other method with a guarantee was run here."
         else:
@@ -165,11 +174,6 @@ def _gap(second: Contender, gap: Difference) -> str:
             f"{gap.clients.low:.3f} to {gap.clients.high:.3f} over clients"
         )
     return f"no difference from {second} is shown: {over}"
-
-
-def _terms(contender: Contender) -> str:
-    delta = float(str(contender.row["delta"]))
-    return ("pure" if not delta else f"delta {delta:g}") + f"; {str(contender.row['trust']).split(':')[0]}"
 
 
 def _number(score: Interval) -> str:

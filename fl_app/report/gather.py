@@ -103,7 +103,8 @@ def gather(folders: Sequence[Path]) -> Gathered:
             troubles.append(Trouble(folder, "damaged", " ".join(f"{type(error).__name__}: {error}".split())))
             continue
         read += 1
-        runs[json.dumps(_what_was_run(run["config"]), sort_keys=True)] = run
+        what = {key: value for key, value in run["config"].items() if key != "overrides"}
+        runs[json.dumps([what, _target(run["metrics"])], sort_keys=True)] = run
     if not runs and not troubles:
         raise DPForestError(f"no run in {', '.join(map(str, folders))}: give folders that a run or a sweep wrote")
     return Gathered(_sections(list(runs.values())), troubles, read - len(runs))
@@ -124,8 +125,9 @@ def _read(folder: Path) -> dict[str, Any]:
     return run
 
 
-def _what_was_run(config: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if key != "overrides"}
+def _target(metrics: dict[str, Any]) -> Any:
+    """What was predicted, as far as the metrics tell."""
+    return metrics.get("classes") or ("classes" if "accuracy" in metrics else "a number")
 
 
 def _state(privacy: dict[str, Any]) -> str:
@@ -146,7 +148,7 @@ def _identity(run: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         facts["dataset.path"] = config["dataset"].get("path")
     facts |= {f"partition.{key}": value for key, value in config["partition"].items()}
     facts |= {f"evaluation.{key}": value for key, value in config["evaluation"].items() if key not in ("fold", "split")}
-    facts["target"] = run["metrics"].get("classes") or ("classes" if "accuracy" in run["metrics"] else "a number")
+    facts["target"] = _target(run["metrics"])
     return (
         ("dataset", str(config["dataset"]["name"])),
         ("split", str(config["evaluation"]["split"])),

@@ -106,9 +106,11 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
     """Draw the figures, write the page, and return the answers that it opens with."""
     target.mkdir(parents=True, exist_ok=True)
     parts = []
+    slugs = [section.slug for section in gathered.sections]
     for number, section in enumerate(gathered.sections, 1):
         own = answer(section)
-        drawn = draw(section, own, target / FIGURES / section.slug)
+        name = section.slug if slugs.count(section.slug) == 1 else f"{section.slug}-{number}"
+        drawn = draw(section, own, target / FIGURES / name)
         parts.append(_part(number, section, own, drawn, target))
     environment = Environment(
         loader=PackageLoader("fl_app.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -143,12 +145,20 @@ def _part(number: int, section: Section, own: Answer, drawn: Sequence[Drawn], ta
         section=section,
         answer=own,
         figures=figures,
-        table=comparison(section.rows) if section.metric in section.frame else ([], []),
+        table=_comparison(section),
         clients=_client_table(section),
         stability=stability_rows(section.runs, section.rows) if section.metric in section.frame else [],
         promises=promises(section),
         published=published_for(str(section.rows[0]["dataset"]), str(section.rows[0]["split"])),
     )
+
+
+def _comparison(section: Section) -> tuple[list[str], list[list[str]]]:
+    """The table of the terminal, without the data set and split that the section's title says."""
+    if section.metric not in section.frame:
+        return [], []
+    header, lines = comparison(section.rows)
+    return header[2:], [line[2:] for line in lines]
 
 
 def _client_table(section: Section) -> list[list[str]]:

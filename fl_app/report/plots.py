@@ -78,6 +78,7 @@ def _verdict(axes: Axes, place: int, verdict: Verdict, looks: dict[str, Look]) -
             axes.annotate(
                 f"{sign}{score.mean:.2f}", (at, top), xytext=(0, 4), textcoords="offset points", ha="center",
                 fontsize=9, fontweight="bold", color=look.colour,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
             )  # fmt: skip
 
 

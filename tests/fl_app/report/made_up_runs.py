@@ -81,6 +81,8 @@ def write_run(
     name = "r2" if target else "accuracy"
     table = {"round": range(1, rounds + 1), "answered": 3, "asked": 3, "bytes_down": 1000, "bytes_up": 5000}
     table[name] = [score * (1 - 0.5**n) for n in range(1, rounds + 1)]
+    if target:
+        table["mse"] = [1 - value for value in table["r2"]]
     pd.DataFrame(table).to_csv(folder / "rounds.csv", index=False)
     clients = [{"client": c, "trains": True, **values, "test_rows": 100, "bytes_up": 1} for c, values in enumerate(own)]
     pd.DataFrame(clients).to_csv(folder / "clients.csv", index=False)
