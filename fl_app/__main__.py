@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
 from fl_app.config import check_overrides, conf_folder, to_experiment
+from fl_app.experiment import Experiment
 from fl_app.grids import in_process, roster, wait_for_nodes
 from fl_app.jobs import default_output, output_base, run_job
 from fl_app.report.gather import gather
@@ -87,11 +88,17 @@ def _job(config: DictConfig) -> None:
             _bars.sweep(_sweep.runs)
         _sweep.folder = Path(HydraConfig.get().sweep.dir)
         output = Path(HydraConfig.get().runtime.output_dir)
-        if _sweep.missing:
-            output = _sweep.missing.place(output)
     try:
         with _bars.run(_words(config)):
-            _run(config, output, overrides)
+            experiment = to_experiment(config)
+            if _sweep.missing and _sweep.missing.has(experiment):
+                log.info("there already: %s", " ".join(overrides))
+                return
+            if output is None:
+                output = Path(config.output) if config.output else default_output(experiment, output_base())
+            elif _sweep.missing:
+                output = _sweep.missing.place(output)
+            _run(config, experiment, output, overrides)
     except (DPForestError, TooFewClients) as error:
         _fail(overrides, output, error)
         log.error("error: %s", error)
@@ -104,13 +111,7 @@ def _job(config: DictConfig) -> None:
             write_results(_sweep.folder)
 
 
-def _run(config: DictConfig, output: Path | None, overrides: list[str]) -> None:
-    experiment = to_experiment(config)
-    if _sweep.missing and _sweep.missing.has(experiment):
-        log.info("there already: %s", " ".join(overrides))
-        return
-    if output is None:
-        output = Path(config.output) if config.output else default_output(experiment, output_base())
+def _run(config: DictConfig, experiment: Experiment, output: Path, overrides: list[str]) -> None:
     name = _sweep.folder.name if _sweep.folder else "single runs"
     tracker = build_tracker(config.tracking, name, (_sweep.folder or output).absolute().parent)
     wanted = config.engine.nodes or experiment.partition.count(experiment.source)
@@ -124,7 +125,7 @@ def _words(config: DictConfig) -> str:
 
 def _fail(overrides: list[str], output: Path | None, error: Exception) -> None:
     _failures.append(f"{' '.join(overrides)}: {error}")
-    if output is not None and not (output.is_dir() and any(output.iterdir())):
+    if _sweep.folder is not None and output is not None and not (output.is_dir() and any(output.iterdir())):
         write_failure(output, overrides, f"{type(error).__name__}: {error}")
 
 

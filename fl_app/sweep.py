@@ -97,10 +97,9 @@ class Missing:
     def place(output: Path) -> Path:
         """Where a missing run goes: its own folder, emptied of a failed try, or the next number that is free."""
         number = int(output.name) if output.name.isdecimal() else 0
+        if (output / FAILED).is_file():
+            shutil.rmtree(output)
         while output.is_dir() and any(output.iterdir()):
-            if (output / FAILED).is_file():
-                shutil.rmtree(output)
-                break
             number += 1
             output = output.with_name(str(number))
         return output
