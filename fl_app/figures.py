@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -137,11 +138,12 @@ def epsilon_axis(axes: Axes, epsilons: Iterable[float]) -> None:
 
 
 def legend_below(figure: Figure) -> None:
-    """One legend for all panels, outside of the data."""
+    """One legend for all panels, below them; the figure grows with it."""
     entries: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
+    figure.set_figheight(figure.get_figheight() + 0.15 * max(math.ceil(len(entries) / 2) - 2, 0))
     figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=2, fontsize=7)
 
 

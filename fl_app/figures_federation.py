@@ -128,6 +128,9 @@ def _convergence(
                 _mean_curve(axes, tables, over, colour_of(strategy), _DASHES[number % 4], name)
             for size in raw_rows if over == "bytes" else ():
                 axes.axvline(size / 1e6, color="0.45", linestyle=":", linewidth=0.8, label="sending the raw rows")
+            if over == "bytes":
+                axes.set_xscale("log")  # methods differ by orders of magnitude
+                axes.xaxis.set_major_formatter("{x:g}")
             axes.set_xlabel(label)
             axes.set_ylabel(metric)
             if not column:

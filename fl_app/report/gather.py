@@ -118,7 +118,7 @@ def _read(folder: Path) -> dict[str, Any]:
     if not {"client", "bytes_up"} <= set(run["clients"]) or not {"round", "bytes_up"} <= set(run["rounds"]):
         raise DPForestError("clients.csv or rounds.csv lacks its columns")
     run["row"] = row | {
-        "state": _state(run["privacy"]),
+        "state": OPEN if math.isinf(row["epsilon"]) else _state(run["privacy"]),
         "per": short_unit(row["unit"]),
         "pair": (row["seed"], row["fold"]),
     }

@@ -189,6 +189,7 @@ def costs(section: Section) -> Figure:
             for size in sorted(frame["bytes_of_rows"].dropna().unique())[:2]:
                 axes.axvline(size / unit, color=PUBLISHED, linestyle=":", linewidth=0.8, label="sending the raw rows")
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
         axes.set_xlabel(label)
         axes.set_ylabel(METRICS[section.metric])
     figure.suptitle(f"{section.title}: cost; a mark an epsilon, hollow: no guarantee", x=0.01, ha="left", fontsize=9)
