@@ -1,4 +1,4 @@
-"""``python -m fl_app.compare FOLDER...``: one table and the figures of many runs."""
+"""``python -m fl_app.compare FOLDER...``: the tables, the answer and the figures of many runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any
 
 import pandas as pd
 
+from dpforest.errors import DPForestError
 from fl_app.figures import short_unit, write_figures
 from fl_app.figures_federation import write_federation_figures
 from fl_app.figures_fext import stability_table, write_round_figures
-from fl_app.results import read_runs, result_row, telling_columns
+from fl_app.report.answer import answer, in_words
+from fl_app.report.gather import gather
+from fl_app.results import telling_columns
 from fl_app.tables import columns, human_bytes
 
 
@@ -66,17 +69,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--figures", type=Path, help="where to write figures (default: figures in the first folder)")
     options = parser.parse_args(arguments)
     folders: list[Path] = options.folders
-    if missing := [str(folder) for folder in folders if not folder.is_dir()]:
-        print(f"error: no folder {missing[0]}", file=sys.stderr)
+    try:
+        gathered = gather(folders)
+    except DPForestError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 1
-    runs = read_runs(folders)
-    if not runs:
+    for trouble in gathered.troubles:
+        print(f"left out: {trouble.folder}: {trouble.what}: {trouble.reason}", file=sys.stderr)
+    if not gathered.sections:
         print(f"error: no finished run in {', '.join(map(str, folders))}", file=sys.stderr)
         return 1
-    rows = [result_row(run) for run in runs]
-    print(comparison_table(rows))
-    if stability := stability_table(runs, rows):
-        print(f"\n{stability}")
+    for section in gathered.sections:
+        print(f"{section.title}\n")
+        if section.metric in section.frame:
+            print(comparison_table(section.rows))
+        if stability := stability_table(section.runs, section.rows):
+            print(f"\n{stability}")
+        print()
+    print(in_words([answer(section) for section in gathered.sections]))
+    runs = [run for section in gathered.sections for run in section.runs]
+    rows = gathered.rows
     target = options.figures or folders[0] / "figures"
     written = write_figures(runs, rows, target) + write_round_figures(runs, rows, target)
     written += write_federation_figures(runs, rows, target)

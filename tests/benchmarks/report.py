@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from fl_app.report import REPORT, write_report
+from fl_app.report.page import REPORT, write_report
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "fl_app" / "report"))
 from made_up_runs import write_sweep

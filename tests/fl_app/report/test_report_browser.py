@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from made_up_runs import write_run, write_sweep
 
-from fl_app.report import write_report
+from fl_app.report.page import write_report
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = next(

@@ -13,12 +13,13 @@ import pytest
 from made_up_runs import write_run, write_sweep
 
 from fl_app.compare import comparison_table
+from fl_app.compare import main as compare
 from fl_app.figures import STYLE
-from fl_app.report import REPORT, write_report
 from fl_app.report.__main__ import main
 from fl_app.report.answer import answer
 from fl_app.report.gather import Section, gather
 from fl_app.report.ledgers import promises
+from fl_app.report.page import REPORT, write_report
 from fl_app.report.plots import answer_picture, client_boxes, confusion_matrices, costs
 from fl_app.report.svg import inline
 
@@ -231,6 +232,23 @@ def test_the_command_writes_from_several_sweeps(tmp_path: Path, capsys: pytest.C
     shutil.rmtree(one / "figures")
     assert parse(page).tags.count("svg") > 3, "the page does not need its files"
     assert not list(one.glob(".report*"))
+
+
+def test_the_terminal_prints_a_table_a_section_and_the_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in range(2):
+        write_run(tmp_path / f"a{seed}", "one_shot", seed=seed)
+        write_run(tmp_path / f"b{seed}", "fext", seed=seed, target=True, rounds=2)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "FAILED.txt").write_text("no power")
+    assert compare([str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.count("accuracy  ") == 1
+    assert printed.out.count("r2  ") == 1
+    assert "Per record: one_shot is best at epsilon 1." in printed.out
+    assert "failed: no power" in printed.err
+    assert compare([str(tmp_path / "c")]) == 1
 
 
 def test_the_command_refuses_what_is_no_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
