@@ -83,6 +83,8 @@ class Answer:
 
     def headline(self) -> str:
         """Who leads over which range of epsilon, in one sentence a privacy unit."""
+        if self.section.metric not in self.section.frame:
+            return "No run here has test metrics, so there is nothing to compare."
         if not self.verdicts:
             return "No method with a valid guarantee was run here."
         sentences = []

@@ -127,7 +127,9 @@ def _read(folder: Path) -> dict[str, Any]:
 
 def _target(metrics: dict[str, Any]) -> Any:
     """What was predicted, as far as the metrics tell."""
-    return metrics.get("classes") or ("classes" if "accuracy" in metrics else "a number")
+    if "accuracy" in metrics:
+        return metrics.get("classes") or "classes"
+    return "a number" if "mse" in metrics else "not judged"
 
 
 def _state(privacy: dict[str, Any]) -> str:
