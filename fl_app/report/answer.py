@@ -62,7 +62,8 @@ class Verdict:
     def words(self) -> str:
         """The verdict as a sentence or two."""
         best, metric = self.best, METRICS[self.section.metric]
-        text = f"At epsilon {self.epsilon:g} per {self.unit}, {best.setting} is best: {metric} {_number(best.score)}"
+        leads = f"is best: {metric}" if len(self.ranking) > 1 else f"reaches {metric}"
+        text = f"At epsilon {self.epsilon:g} per {self.unit}, {best.setting} {leads} {_number(best.score)}"
         text += f" ({_seeds(best.score.n)}; {self._terms()})"
         if len(self.ranking) == 1:
             text += "; no other method with a guarantee was run here."
@@ -151,6 +152,8 @@ def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
 
 def _leader(verdict: Verdict) -> str:
     ties = [other.setting for other in verdict.ties]
+    if len(verdict.ranking) == 1:
+        return f"{verdict.best.setting} is the only method with a guarantee"
     if not ties:
         return f"{verdict.best.setting} is best"
     if len(ties) > 2:

@@ -126,6 +126,7 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
         methods=sorted({str(row["strategy"]) for row in gathered.rows}),
         differences=_differences(gathered.sections),
         settings=_settings(gathered.sections),
+        infinity=math.inf,
         made=datetime.now().strftime("%Y-%m-%d %H:%M"),
     )
     partial = target / f".{REPORT}.partial"
@@ -183,6 +184,7 @@ def _client_table(section: Section) -> list[list[str]]:
 def _runs_table(sections: Sequence[Section]) -> tuple[list[tuple[str, bool]], list[tuple[str, list[Cell]]]]:
     """Headings with whether they are numbers, and the lines with their method."""
     rows = [{**row, "section": n} for n, section in enumerate(sections, 1) for row in section.rows]
+    rows.sort(key=lambda row: (row["section"], row["setting"], row["epsilon"], row["seed"], row["fold"]))
     present = [entry for entry in _RUNS if any(_known(row.get(entry[0])) for row in rows)]
     lines = [(str(row["strategy"]), [_cell(key, row.get(key), number) for key, _, number in present]) for row in rows]
     return [(heading, number) for _, heading, number in present], lines

@@ -17,6 +17,7 @@ from fl_app.report.gather import OPEN, PRIVATE, Section
 
 _BOXES = 36  # in one row of axes
 _MATRICES = 6
+_LONGEST = 24  # characters of a class's name
 
 
 def looks_of(section: Section) -> dict[str, Look]:
@@ -198,5 +199,6 @@ def costs(section: Section) -> Figure:
 
 
 def plain(names: Sequence[str]) -> list[str]:
-    """Names as they are: a dollar sign starts no formula."""
-    return [str(name).replace("$", r"\$") for name in names]
+    """Names for an axis: a dollar sign starts no formula, and what is very long is cut."""
+    short = [str(name) if len(str(name)) <= _LONGEST else f"{str(name)[: _LONGEST - 1]}…" for name in names]
+    return [name.replace("$", r"\$") for name in short]
