@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
+from rich.text import Text
 
 _OURS = ("fl_app", "strategies", "baselines", "dpforest")
 console = Console()
@@ -43,6 +46,16 @@ def log_to_screen(level: int = logging.INFO) -> None:
     root.addHandler(handler)
 
 
+class _TimeLeft(ProgressColumn):
+    """Time left at the pace so far; rich's own column needs two steps within half a minute, and runs are longer."""
+
+    def render(self, task: Task) -> Text:
+        if not task.total or not task.completed or task.elapsed is None:
+            return Text("left -:--:--")
+        seconds = task.elapsed / task.completed * (task.total - task.completed)
+        return Text(f"left {timedelta(seconds=int(seconds))}")
+
+
 class Bars:
     """A bar for the runs of a sweep and one for the rounds of the run at hand, with the time left.
 
@@ -61,8 +74,7 @@ class Bars:
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            _TimeLeft(),
             console=screen,
             transient=True,
             disable=not screen.is_terminal,

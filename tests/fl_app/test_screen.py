@@ -22,7 +22,7 @@ def test_bars_say_how_many_runs_and_rounds_are_done_and_what_is_left() -> None:
     assert "one_shot on watch" in shown
     assert "2/5" in shown
     assert "0/3" in shown
-    assert "left" in shown
+    assert "left 0:00:0" in shown, "of the run, at the pace of its first two rounds"
     assert "1/3" in screen.file.getvalue()  # type: ignore[attr-defined]
 
 
