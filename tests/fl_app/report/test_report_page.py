@@ -264,3 +264,13 @@ def test_ids_of_two_figures_do_not_meet() -> None:
     ids = [re.search(r'path id="([^"]+)"', text)[1] for text in (one, two)]  # type: ignore[index]
     assert ids[0] != ids[1]
     assert f'href="#{ids[0]}"' in one
+
+
+def test_five_hundred_runs_fit_on_one_page(tmp_path: Path) -> None:
+    write_sweep(tmp_path, ("one_shot", "boost"), tuple(map(float, range(1, 11))), seeds=25, clients=2)
+    path = write_report([tmp_path])
+    page = path.read_text(encoding="utf-8")
+    assert "500 of 500 runs" in page
+    assert page.count("<tr data-m=") == 500
+    assert path.stat().st_size < 8e6
+    assert "(25 seeds; pure)" in page
