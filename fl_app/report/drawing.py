@@ -22,7 +22,7 @@ WRITERS = (write_figures,)
 _CURVES = 12  # that a figure of learning curves can show
 _EXPLAINED = 4  # methods whose rounds and importances are shown, the best ones
 
-# Where a figure goes and what it shows, by how its file name begins; the longest beginning decides.
+# Where a figure goes and what it shows, by how its file name begins (the longest beginning decides), in order.
 _PLACES = {
     "answer": ("answer", "Methods with a guarantee, the best of each epsilon first and named; bars are 95 % bootstrap "
                "intervals over seeds. An ≈ says that no difference from another method is shown."),
@@ -52,6 +52,7 @@ class Drawn:
     place: str
     caption: str
     svg: Path
+    order: int
 
     @property
     def png(self) -> Path:
@@ -79,7 +80,7 @@ def draw(section: Section, answer: Answer, folder: Path) -> list[Drawn]:
             written += write(section.runs, section.rows, folder)
         written += write_round_figures(*_few_settings(section), folder)
         written += write_federation_figures(*_few_curves(section), folder)
-    return [_placed(path) for path in written if path.suffix == ".svg"]
+    return sorted((_placed(path) for path in written if path.suffix == ".svg"), key=lambda drawn: drawn.order)
 
 
 def nearest_to_one(epsilons: Sequence[str] | dict[str, Any]) -> str:
@@ -112,5 +113,7 @@ def _pairs(section: Section, shown: Sequence[bool]) -> tuple[list[dict[str, Any]
 
 def _placed(svg: Path) -> Drawn:
     beginnings = [name for name in _PLACES if svg.stem == name or svg.stem.startswith(f"{name}-")]
-    place, caption = _PLACES[max(beginnings, key=len)] if beginnings else ("more", svg.stem.replace("-", " "))
-    return Drawn(place, caption, svg)
+    if not beginnings:
+        return Drawn("more", svg.stem.replace("-", " "), svg, len(_PLACES))
+    beginning = max(beginnings, key=len)
+    return Drawn(*_PLACES[beginning], svg, list(_PLACES).index(beginning))
