@@ -209,7 +209,9 @@ def _bars(importances: dict[float, np.ndarray], features: Sequence[str], title: 
 
 def _heat_map(importances: dict[float, np.ndarray], features: Sequence[str], title: str) -> Figure:
     percent = 100 * np.stack([vectors.mean(axis=0) for vectors in importances.values()], axis=1)
-    figure = Figure(figsize=(2.6 + 0.75 * len(importances), 1.4 + 0.2 * len(features)), layout="constrained")
+    names = 0.075 * max(map(len, features))  # inches that the longest takes
+    size = (max(2.2 + names + 0.75 * len(importances), 4.5), 1.4 + 0.2 * len(features))
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(percent, aspect="auto", cmap="viridis", vmin=0)
     axes.set_xticks(np.arange(len(importances)), [_label(epsilon) for epsilon in importances], rotation=45, ha="right")
