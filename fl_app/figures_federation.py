@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from dpforest.errors import DPForestError
 from fl_app.data import client_data
@@ -131,6 +132,7 @@ def _convergence(
             if over == "bytes":
                 axes.set_xscale("log")  # methods differ by orders of magnitude
                 axes.xaxis.set_major_formatter("{x:g}")
+                axes.xaxis.set_minor_formatter(NullFormatter())
             axes.set_xlabel(label)
             axes.set_ylabel(metric)
             if not column:

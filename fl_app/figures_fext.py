@@ -156,7 +156,7 @@ def _label(epsilon: float) -> str:
 
 
 def _colour(number: int, of: int) -> Any:
-    return colormaps["viridis"](0.05 + 0.85 * number / max(of - 1, 1))
+    return colormaps["viridis"](0.3 + 0.55 * number / max(of - 1, 1))  # seen on white and on black
 
 
 def _rounds(

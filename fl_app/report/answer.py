@@ -62,7 +62,11 @@ class Verdict:
     def words(self) -> str:
         """The verdict as a sentence or two."""
         best, metric = self.best, METRICS[self.section.metric]
-        leads = f"is best: {metric}" if len(self.ranking) > 1 else f"reaches {metric}"
+        leads = f"is best: {metric}"
+        if len(self.ranking) == 1:
+            leads = f"reaches {metric}"
+        elif self.ties:
+            leads = f"has the highest mean {metric}:"
         text = f"At epsilon {self.epsilon:g} per {self.unit}, {best.setting} {leads} {_number(best.score)}"
         text += f" ({_seeds(best.score.n)}; {self._terms()})"
         if len(self.ranking) == 1:
@@ -125,6 +129,7 @@ def answer(section: Section) -> Answer:
         unproven = known[(known["state"] == UNPROVEN) & (known["epsilon"] == epsilon) & (known["per"] == unit)]
         tempting = [other for other in _ranked(section, unproven) if other.score.mean > best.score.mean]
         verdicts.append(Verdict(section, str(unit), epsilon, ranking, gaps, tempting[0] if tempting else None))
+    verdicts.sort(key=lambda verdict: (verdict.unit != "record", verdict.unit, verdict.epsilon))
     reference = _ranked(section, known[known["state"] == OPEN])
     return Answer(section, verdicts, reference[0] if reference else None)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from fl_app.figures import METRICS, legend_below, setting_looks
 from fl_app.looks import PUBLISHED, Look
@@ -191,6 +192,7 @@ def costs(section: Section) -> Figure:
                 axes.axvline(size / unit, color=PUBLISHED, linestyle=":", linewidth=0.8, label="sending the raw rows")
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(label)
         axes.set_ylabel(METRICS[section.metric])
     figure.suptitle(f"{section.title}: cost; a mark an epsilon, hollow: no guarantee", x=0.01, ha="left", fontsize=9)

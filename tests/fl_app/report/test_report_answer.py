@@ -36,6 +36,7 @@ def test_what_may_be_chance_is_called_no_difference(tmp_path: Path) -> None:
         write_run(tmp_path / f"a{seed}", "one_shot", 1.0, seed, [ours] * 3)
         write_run(tmp_path / f"b{seed}", "boost", 1.0, seed, [theirs] * 3)
     found = answer(gather([tmp_path]).sections[0])
+    assert found.words()[1].startswith("At epsilon 1 per record, one_shot has the highest mean accuracy: 0.800 ± 0.000")
     assert "no difference from boost (0.797 ± 0.020) is shown: 0.003 [-0.020 to 0.020]" in found.words()[1]
     assert "one_shot has the highest mean, but no difference from boost is shown at epsilon 1" in found.headline()
 

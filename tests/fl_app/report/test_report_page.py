@@ -114,12 +114,12 @@ def test_the_page_opens_with_the_answer(sweep: Path) -> None:
 def test_the_answer_picture_has_a_panel_a_unit_and_all_methods_with_a_guarantee(section: Section) -> None:
     with matplotlib.rc_context(STYLE):
         figure = answer_picture(answer(section))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["per client's whole data", "per record"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["per record", "per client's whole data"]
     for axes in figure.axes:
         assert axes.get_ylabel() == "accuracy"
         assert axes.get_xlabel().startswith("epsilon")
         assert [text.get_text() for text in axes.get_xticklabels()] == ["0.1", "1", "10"]
-    labels = set(figure.axes[1].get_legend_handles_labels()[1])
+    labels = set(figure.axes[0].get_legend_handles_labels()[1])
     assert labels == {"one_shot", "dp_sgd", "without privacy: fedavg"}
 
 
@@ -246,7 +246,7 @@ def test_the_terminal_prints_a_table_a_section_and_the_answer(
     printed = capsys.readouterr()
     assert printed.out.count("accuracy  ") == 1
     assert printed.out.count("r2  ") == 1
-    assert "Per record: one_shot is best at epsilon 1." in printed.out
+    assert "Per record: one_shot is the only method with a guarantee at epsilon 1." in printed.out
     assert "failed: no power" in printed.err
     assert compare([str(tmp_path / "c")]) == 1
 
