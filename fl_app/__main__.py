@@ -18,13 +18,19 @@ from omegaconf import DictConfig
 
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
+from fl_app.compare import section_tables
 from fl_app.config import check_overrides, conf_folder, to_experiment
 from fl_app.experiment import Experiment, Privacy
 from fl_app.grids import in_process, roster, wait_for_nodes
 from fl_app.jobs import default_output, output_base, run_job
+from fl_app.report.gather import gather
+from fl_app.report.page import REPORT, write_page
 from fl_app.results import write_results
-from fl_app.screen import log_to_screen
+from fl_app.run_folder import write_failure
+from fl_app.screen import Bars, log_to_screen
 from fl_app.session import SimulationSession, quiet_flower
+from fl_app.sweep import Missing, count_runs, split_resume
+from fl_app.tracking import build_tracker
 from strategies.method import TooFewClients
 
 log = logging.getLogger("fl_app")
@@ -62,9 +68,19 @@ class _Engine:
         self._opened = self._grid = None
 
 
+class _Sweep:
+    """What the jobs of one sweep share."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self.missing: Missing | None = None
+        self.runs: int | None = None
+
+
 _engine = _Engine()
+_sweep = _Sweep()
+_bars = Bars()
 _failures: list[str] = []
-_sweeps: set[Path] = set()
 _without_budget: set[str] = set()
 
 
@@ -78,35 +94,75 @@ def _is_repeated(experiment: Experiment) -> bool:
 
 @hydra.main(config_path=str(conf_folder()), config_name="config", version_base="1.3")
 def _job(config: DictConfig) -> None:
-    sweep = HydraConfig.get().mode == RunMode.MULTIRUN
     overrides = list(HydraConfig.get().overrides.task)
+    output: Path | None = None
+    if HydraConfig.get().mode == RunMode.MULTIRUN:
+        if _sweep.folder is None and _sweep.runs is not None:
+            _bars.sweep(_sweep.runs)
+        _sweep.folder = Path(HydraConfig.get().sweep.dir)
+        output = Path(HydraConfig.get().runtime.output_dir)
     try:
-        experiment = to_experiment(config)
-        if sweep and not experiment.method.uses_budget:
-            experiment = dataclasses.replace(experiment, privacy=Privacy(math.inf))
-            if _is_repeated(experiment):
-                log.info("%s: skipped, as no budget makes a difference to it", " ".join(overrides))
+        with _bars.run(_words(config)):
+            experiment = to_experiment(config)
+            if output is not None and not experiment.method.uses_budget:
+                experiment = dataclasses.replace(experiment, privacy=Privacy(math.inf))
+                if _is_repeated(experiment):
+                    log.info("%s: skipped, as no budget makes a difference to it", " ".join(overrides))
+                    return
+            if _sweep.missing and _sweep.missing.has(experiment):
+                log.info("there already: %s", " ".join(overrides))
                 return
-        wanted = config.engine.nodes or experiment.partition.count(experiment.source)
-        if sweep:
-            output = Path(HydraConfig.get().runtime.output_dir)
-        elif config.output:
-            output = Path(config.output)
-        else:
-            output = default_output(experiment, output_base())
-        grid, nodes = _engine.grid(config.engine.kind, wanted, config.engine.ray_address)
-        run_job(experiment, grid, output, nodes, overrides)
+            if output is None:
+                output = Path(config.output) if config.output else default_output(experiment, output_base())
+            elif _sweep.missing:
+                output = _sweep.missing.place(output)
+            _run(config, experiment, output, overrides)
     except (DPForestError, TooFewClients) as error:
-        _failures.append(f"{' '.join(overrides)}: {error}")
+        _fail(overrides, output, error)
         log.error("error: %s", error)
     except Exception as error:
         # A defect of the program, or a crash of the engine: shown whole, and a sweep goes on with the next run.
-        _failures.append(f"{' '.join(overrides)}: {error}")
+        _fail(overrides, output, error)
         log.exception("this run failed")
     finally:
-        if sweep:
-            _sweeps.add(Path(HydraConfig.get().sweep.dir))
-            write_results(Path(HydraConfig.get().sweep.dir))
+        if _sweep.folder is not None:
+            write_results(_sweep.folder)
+
+
+def _run(config: DictConfig, experiment: Experiment, output: Path, overrides: list[str]) -> None:
+    name = _sweep.folder.name if _sweep.folder else "single runs"
+    tracker = build_tracker(config.tracking, name, (_sweep.folder or output).absolute().parent)
+    wanted = config.engine.nodes or experiment.partition.count(experiment.source)
+    grid, nodes = _engine.grid(config.engine.kind, wanted, config.engine.ray_address)
+    run_job(experiment, grid, output, nodes, overrides, _bars.round, tracker)
+
+
+def _words(config: DictConfig) -> str:
+    return f"{config.strategy.name} on {config.dataset.name}, epsilon {config.privacy.epsilon}, seed {config.seed}"
+
+
+def _fail(overrides: list[str], output: Path | None, error: Exception) -> None:
+    _failures.append(f"{' '.join(overrides)}: {error}")
+    if _sweep.folder is not None and output is not None and not (output.is_dir() and any(output.iterdir())):
+        write_failure(output, overrides, f"{type(error).__name__}: {error}")
+
+
+def _report() -> None:
+    """The report of a finished sweep; a defect in it does not spoil the sweep."""
+    if _sweep.folder is None:
+        return
+    log.info("writing the report")
+    try:
+        gathered = gather([_sweep.folder])
+        for section in gathered.sections:
+            print(f"\n{section_tables(section)}")
+        for each in write_page(gathered, _sweep.folder):
+            log.info("%s: %s", each.section.title, each.headline())
+        log.info("report: %s", _sweep.folder / REPORT)
+    except Exception:
+        log.exception("the report failed; try python -m fl_app.report %s", _sweep.folder)
+    if _failures:
+        log.info("%d runs failed; run them again with python -m fl_app +resume=%s", len(_failures), _sweep.folder)
 
 
 def main() -> int:
@@ -115,19 +171,27 @@ def main() -> int:
     log_to_screen()
     atexit.register(_engine.close)
     try:
-        check_overrides([argument for argument in sys.argv[1:] if not argument.startswith("-")])
+        sys.argv[1:], resumed = split_resume(sys.argv[1:])
+        overrides = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+        check_overrides(overrides)
+        if {"-m", "--multirun"} & set(sys.argv[1:]):
+            _sweep.runs = count_runs(overrides)
+        if resumed:
+            _sweep.missing = Missing(resumed)
     except DPForestError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     try:
-        _job()
+        with _bars:
+            _job()
+    except KeyboardInterrupt:
+        if _sweep.folder is None:
+            raise
+        log.info("interrupted; go on with python -m fl_app +resume=%s", _sweep.folder)
+        return 130
     finally:
         _engine.close()
-    if _sweeps:
-        from fl_app.compare import compare  # only now: it takes seconds to load what draws
-
-        for folder in _sweeps:
-            compare([folder], folder / "figures")
+    _report()
     return 1 if _failures else 0
 
 

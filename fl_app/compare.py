@@ -1,4 +1,4 @@
-"""``python -m fl_app.compare FOLDER...``: one table and the figures of many runs."""
+"""``python -m fl_app.compare FOLDER...``: the tables, the answer and the figures of many runs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,33 @@ from typing import Any
 
 import pandas as pd
 
+from dpforest.errors import DPForestError
 from fl_app.figures import short_unit, write_figures
 from fl_app.figures_federation import write_federation_figures
 from fl_app.figures_fext import stability_table, write_round_figures
 from fl_app.figures_ldp import ldp_tables, write_ldp_figures
 from fl_app.figures_settings import write_setting_figures
 from fl_app.figures_users import user_table, write_user_figures
-from fl_app.results import read_runs, result_row, telling_columns
+from fl_app.report.answer import answer, in_words
+from fl_app.report.gather import Section, gather
+from fl_app.results import telling_columns
 from fl_app.tables import columns, human_bytes
 
 
 def comparison_table(rows: Sequence[dict[str, Any]]) -> str:
+    """`comparison` for the terminal."""
+    return columns(*comparison(rows))
+
+
+def comparison(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Mean and range over seeds and folds, one line for each setting that differs, with what it guarantees.
 
     Runs of different privacy units, trust models, deltas or kinds of guarantee never share a line.
+
+    Returns
+    -------
+    header : list of str
+    lines : list of list of str
     """
     frame = pd.DataFrame(rows)
     keys = ["dataset", "split", "strategy", *telling_columns(rows)]
@@ -54,7 +67,15 @@ def comparison_table(rows: Sequence[dict[str, Any]]) -> str:
     header += ["epsilon", "delta", "guarantee", "unit", "trust", "runs", primary]
     header += ["balanced"] if "balanced_accuracy" in frame else []
     header += ["bytes down", "bytes up"] + (["raw rows instead"] if "bytes_of_rows" in frame else [])
-    return columns([*header, "seconds"], lines)
+    return [*header, "seconds"], lines
+
+
+def section_tables(section: Section) -> str:
+    """The tables of runs that may be compared: settings, and what their methods have besides."""
+    tables = [comparison_table(section.rows)] if section.metric in section.frame else []
+    tables += [stability_table(section.runs, section.rows), ldp_tables(section.runs, section.rows)]
+    tables.append(user_table(section.runs, section.rows))
+    return "\n\n".join([section.title, *filter(None, tables)])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,33 +85,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--figures", type=Path, help="where to write figures (default: figures in the first folder)")
     options = parser.parse_args(arguments)
     folders: list[Path] = options.folders
-    if missing := [str(folder) for folder in folders if not folder.is_dir()]:
-        print(f"error: no folder {missing[0]}", file=sys.stderr)
+    try:
+        gathered = gather(folders)
+    except DPForestError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 1
-    if not compare(folders, options.figures or folders[0] / "figures"):
+    for trouble in gathered.troubles:
+        print(f"left out: {trouble.folder}: {trouble.what}: {trouble.reason}", file=sys.stderr)
+    if not gathered.sections:
         print(f"error: no finished run in {', '.join(map(str, folders))}", file=sys.stderr)
         return 1
-    return 0
-
-
-def compare(folders: Sequence[Path], target: Path) -> list[Path]:
-    """Print the table of all runs at or below the folders and write their figures; none if there is no run."""
-    runs = read_runs(folders)
-    if not runs:
-        return []
-    rows = [result_row(run) for run in runs]
-    print(comparison_table(rows))
-    if stability := stability_table(runs, rows):
-        print(f"\n{stability}")
-    if tables := ldp_tables(runs, rows):
-        print(f"\n{tables}")
-    if users := user_table(runs, rows):
-        print(f"\n{users}")
+    for section in gathered.sections:
+        print(f"{section_tables(section)}\n")
+    print(in_words([answer(section) for section in gathered.sections]))
+    runs = [run for section in gathered.sections for run in section.runs]
+    rows = gathered.rows
+    target = options.figures or folders[0] / "figures"
     written = write_figures(runs, rows, target) + write_round_figures(runs, rows, target)
     written += write_setting_figures(rows, target) + write_federation_figures(runs, rows, target)
     written += write_ldp_figures(runs, rows, target) + write_user_figures(runs, rows, target)
     print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
-    return written
+    return 0
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from fl_app.experiment import LEVELS, ConfigurationError, Experiment
 
 # Keys of the configuration that say where a run happens, or that others are made of.
-_NOT_EXPERIMENT = ("engine", "output", "default_delta", "vary")
+_NOT_EXPERIMENT = ("engine", "output", "tracking", "default_delta", "vary")
 
 # In conf/privacy an epsilon that is not given is that of the level; a bad level is refused by the experiment.
 OmegaConf.register_new_resolver("epsilon_of", lambda level: LEVELS.get(level, 1.0), replace=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +14,15 @@ import pandas as pd
 import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
+from fl_app.looks import PUBLISHED, Look, look_of
 from fl_app.results import telling_columns, telling_of_methods
 
-# Okabe and Ito's palette, without yellow (too light on white), for the methods that are most often compared; then dark
-# ones of Tol's muted palette.
-_COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
-    "#882255", "#332288", "#999933", "#117733", "#661100",
-)  # fmt: skip
-_FIXED = (
-    "one_shot", "boost", "fext", "dp_sgd", "dp_fedavg", "fedavg", "centralized",
-    "dp_fedavg_published", "centralized_mlp", "standalone_mlp", "standalone",
-)  # fmt: skip
-_OTHERS = _COLOURS[7:]
-# More methods than colours: these meet the others only in figures with other markers.
-_SHARED = {"pp_fprf": "#0072B2", "pp_fgrf": "#D55E00", "lrf": "#009E73"}
-_LINES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
+_LINES = ("-", "--", ":", "-.")
 _LEGEND = 7
 _LETTER = 0.55 * _LEGEND  # mean width, in points
+METRICS = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "r2": "R^2", "mse": "MSE"}
 STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -43,15 +33,6 @@ STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "dpforest",
 }
-
-
-def colour_of(strategy: str) -> str:
-    """The colour of a method, the same in every figure."""
-    if strategy in _SHARED:
-        return _SHARED[strategy]
-    if strategy in _FIXED:
-        return _COLOURS[_FIXED.index(strategy)]
-    return _OTHERS[hashlib.sha256(strategy.encode()).digest()[0] % len(_OTHERS)]
 
 
 def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
@@ -80,7 +61,7 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
     with matplotlib.rc_context(STYLE):
         for (dataset, split, settings), here in by_dataset(rows, telling).items():
             part = frame[here]
-            name = "-".join([dataset, split, *settings]).replace("=", "-")
+            name = file_name(dataset, split, *settings)
             written += save_figure(against_epsilon(part, dataset, split, settings), folder / f"epsilon-{name}")
             chosen = [(run, row) for run, row, wanted in zip(runs, rows, here, strict=True) if wanted]
             if alone := _owner_accuracies(chosen, of_methods):
@@ -137,7 +118,7 @@ def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Seq
         Settings of the data set, for the title.
     """
     metrics = [name for name in ("accuracy", "balanced_accuracy") if name in frame and frame[name].notna().any()]
-    metrics = metrics or ["r2"]
+    metrics = metrics or [name for name in ("r2", "mse") if name in frame and frame[name].notna().any()]
     # What was never given a budget is a level to compare with, in all panels.
     has_budget = frame.groupby("setting")["epsilon"].transform("min") < np.inf
     free = frame[~has_budget]
@@ -152,16 +133,16 @@ def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Seq
             axes = figure.add_subplot(len(metrics), len(units), place, sharex=above, sharey=first)
             first = first or axes
             part = frame[has_budget & (frame["unit"] == unit)]
-            for style, (label, runs) in enumerate(part.groupby("label")):
-                _curve(axes, runs, metric, str(label), style)
+            looks = setting_looks(part.to_dict("records"))
+            for (setting, label), runs in part.groupby(["setting", "label"]):
+                _curve(axes, runs, metric, str(label), looks[setting])
             for style, (setting, runs) in enumerate(free.groupby("setting")):
                 axes.axhline(runs[metric].mean(), color="black", linestyle=_LINES[style % 4], linewidth=0.9,
                              label=f"{setting!s}, no privacy")  # fmt: skip
-            if metric != "balanced_accuracy":
+            if metric == "accuracy":
                 _published_curves(axes, dataset, split, short_unit(unit))
-            axes.set_xscale("log")
-            axes.set_xlabel("epsilon, total of a client over the run")
-            axes.set_ylabel("R^2" if metric == "r2" else metric.replace("_", " "))
+            epsilon_axis(axes, frame["epsilon"])
+            axes.set_ylabel(METRICS[metric])
             if not line:
                 title = " ".join([f"{dataset},", *settings, f"{split} split"])
                 axes.set_title(f"{title}\nunit: one {short_unit(unit)}; hollow: no guarantee", loc="left", fontsize=9)
@@ -169,37 +150,56 @@ def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Seq
     return figure
 
 
+def setting_looks(rows: Sequence[dict[str, Any]]) -> dict[str, Look]:
+    """The look of each ``setting`` of the rows: a method's settings share its colour."""
+    looks: dict[str, Look] = {}
+    seen: dict[Look, int] = {}
+    for row in sorted(rows, key=lambda row: str(row["setting"])):
+        if row["setting"] not in looks:
+            own = look_of(row)
+            looks[row["setting"]] = own.variant(seen.get(own, 0))
+            seen[own] = seen.get(own, 0) + 1
+    return looks
+
+
+def epsilon_axis(axes: Axes, epsilons: Iterable[float]) -> None:
+    """A logarithmic axis with a tick at each epsilon that was run."""
+    finite = sorted({float(epsilon) for epsilon in epsilons if np.isfinite(epsilon)})
+    axes.set_xscale("log")
+    axes.set_xticks(finite, [f"{epsilon:g}" for epsilon in finite])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("epsilon, total of a client over the run")
+
+
 def legend_below(figure: Figure) -> None:
-    """One legend for all panels, outside of the data."""
+    """One legend for all panels, below them; the figure grows with it."""
     entries: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     longest = max(map(len, entries), default=0)
-    fit = int(72 * figure.get_figwidth() / (_LETTER * longest + 40))
-    figure.legend(
-        entries.values(), entries.keys(), loc="outside lower center", ncols=min(max(fit, 1), 2), fontsize=_LEGEND
-    )
+    columns = min(max(int(72 * figure.get_figwidth() / (_LETTER * longest + 40)), 1), 2)
+    figure.set_figheight(figure.get_figheight() + 0.15 * max(math.ceil(len(entries) / columns) - 2, 0))
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns, fontsize=_LEGEND)
 
 
-def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, style: int) -> None:
-    colour = colour_of(str(runs["strategy"].iloc[0]))
-    line, marker = _LINES[style % 4], _MARKERS[style % 4]
-    finite = runs[np.isfinite(runs["epsilon"])]
+def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, look: Look) -> None:
+    finite = runs[np.isfinite(runs["epsilon"]) & runs[metric].notna()]
     if len(finite):
         stats = finite.groupby("epsilon")[metric].agg(["mean", "min", "max"])
-        # Rounding may put the mean of equal numbers outside of them.
-        spread = np.maximum([stats["mean"] - stats["min"], stats["max"] - stats["mean"]], 0)
+        # A mean of equal numbers may round to beyond them.
+        spread = [(stats["mean"] - stats["min"]).clip(lower=0), (stats["max"] - stats["mean"]).clip(lower=0)]
         hollow = finite["guarantee"].str.startswith("guarantee: none").all()
-        face = "white" if hollow else colour
         axes.errorbar(
-            stats.index, stats["mean"], yerr=spread, color=colour, linestyle=line, marker=marker,
-            markerfacecolor=face, markersize=4, capsize=2, linewidth=1.2, label=label,
+            stats.index, stats["mean"], yerr=spread, color=look.colour, linestyle=look.line, marker=look.marker,
+            markerfacecolor="white" if hollow else look.colour, markersize=4, capsize=2, linewidth=1.2, label=label,
         )  # fmt: skip
-    without = runs[np.isinf(runs["epsilon"])]
+    without = runs[np.isinf(runs["epsilon"]) & runs[metric].notna()]
     if len(without):
-        axes.axhline(without[metric].mean(), color=colour, linestyle=line, linewidth=0.8, alpha=0.6,
-                     label=None if len(finite) else label)  # fmt: skip
+        name = "_nolegend_" if len(finite) else f"{label}, no privacy"
+        axes.axhline(
+            without[metric].mean(), color=look.colour, linestyle=look.line, linewidth=0.8, alpha=0.6, label=name
+        )
 
 
 def published(name: str) -> dict[str, Any]:
@@ -207,6 +207,24 @@ def published(name: str) -> dict[str, Any]:
     text = (Path(__file__).parent / "published" / f"{name}.yaml").read_text(encoding="utf-8")
     plain: dict[str, Any] = yaml.safe_load(text)
     return plain
+
+
+def published_for(dataset: str, split: str) -> list[list[str]]:
+    """What sources say about a data set and split: source, method, epsilon, metric and value."""
+    lines = []
+    for file in sorted((Path(__file__).parent / "published").glob("*.yaml")):
+        told = published(file.stem)
+        if (told["dataset"], told["split"]) != (dataset, split):
+            continue
+        source = str(told["source"])
+        for name, curve in told.get("accuracy", {}).items():
+            label = f"depth {name}" if isinstance(name, int) else str(name)
+            lines += [[source, label, f"{at:g}", "accuracy", f"{value:g}"] for at, value in curve.items()]
+        for name, value in told.get("without_privacy", {}).items():
+            lines.append([source, str(name), "no privacy", "accuracy", f"{value:g}"])
+        for name, curve in told.get("mse", {}).items():
+            lines += [[source, str(name), f"round {at}", "MSE", f"{value:g}"] for at, value in curve.items()]
+    return lines
 
 
 def _published_curves(axes: Axes, dataset: str, split: str, unit: str) -> None:
@@ -218,11 +236,11 @@ def _published_curves(axes: Axes, dataset: str, split: str, unit: str) -> None:
         for number, (name, curve) in enumerate(values.get("accuracy", {}).items()):
             label = f"depth {name}" if isinstance(name, int) else name
             axes.plot(
-                list(curve), list(curve.values()), color="0.45", marker="x", linewidth=0.8,
+                list(curve), list(curve.values()), color=PUBLISHED, marker="x", linewidth=0.8,
                 linestyle=("-", ":")[number % 2], label=f"{values['source']}, {label}",
             )  # fmt: skip
         for number, (label, accuracy) in enumerate(values.get("without_privacy", {}).items()):
-            axes.axhline(accuracy, color="0.45", linewidth=0.8, linestyle=_LINES[1 + number % 3],
+            axes.axhline(accuracy, color=PUBLISHED, linewidth=0.8, linestyle=_LINES[1 + number % 3],
                          label=f"{values['source']}, {label}")  # fmt: skip
 
 
@@ -241,10 +259,11 @@ def _owner_accuracies(
 def _per_client(alone: dict[str, dict[int, list[float]]], dataset: str) -> Figure:
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.add_subplot()
-    for number, (label, by_owner) in enumerate(sorted(alone.items())):
+    looks = setting_looks([{"setting": label, "strategy": label.split()[0]} for label in alone])
+    for label, by_owner in sorted(alone.items()):
         owners = sorted(by_owner)
-        axes.plot(owners, [np.mean(by_owner[o]) for o in owners], marker="o", markersize=4, linestyle="none",
-                  color=_COLOURS[number % len(_COLOURS)], label=label)  # fmt: skip
+        axes.plot(owners, [np.mean(by_owner[o]) for o in owners], marker=looks[label].marker, markersize=4,
+                  linestyle="none", color=looks[label].colour, label=label)  # fmt: skip
     axes.set_xlabel("client")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("accuracy of its own trees on all test rows")
@@ -260,19 +279,18 @@ def _memorization(frame: pd.DataFrame, dataset: str, split: str) -> Figure:
     finite = frame[np.isfinite(frame["epsilon"])]
     for number, size in enumerate(sizes, 1):
         axes = figure.add_subplot(1, len(sizes), number)
-        for style, (setting, runs) in enumerate(finite.groupby("setting")):
-            mean = runs.groupby("epsilon")[f"memorization_{size}"].mean()
-            axes.plot(mean.index, mean, marker=_MARKERS[style % 4], markersize=4, linestyle=_LINES[style % 4],
-                      color=colour_of(str(runs["strategy"].iloc[0])), label=str(setting))  # fmt: skip
+        for setting, look in setting_looks(finite.to_dict("records")).items():
+            mean = finite[finite["setting"] == setting].groupby("epsilon")[f"memorization_{size}"].mean().dropna()
+            axes.plot(mean.index, mean, marker=look.marker, markersize=4, linestyle=look.line, color=look.colour,
+                      label=setting)  # fmt: skip
         for values in overlay:
             for depth, by_size in values["memorization"].items():
                 if size in by_size:
-                    axes.plot(list(by_size[size]), list(by_size[size].values()), color="0.45", marker="x",
+                    axes.plot(list(by_size[size]), list(by_size[size].values()), color=PUBLISHED, marker="x",
                               linewidth=0.8, linestyle="-" if depth == 5 else ":",
                               label=f"{values['source']}, depth {depth}")  # fmt: skip
-        axes.set_xscale("log")
+        epsilon_axis(axes, finite["epsilon"])
         axes.set_ylim(-0.03, 1.03)
-        axes.set_xlabel("epsilon")
         axes.set_title(f"n = {size} test rows a client", loc="left", fontsize=9)
         if number == 1:
             axes.set_ylabel("memorization rate")
@@ -280,9 +298,18 @@ def _memorization(frame: pd.DataFrame, dataset: str, split: str) -> Figure:
     return figure
 
 
+def file_name(*words: str) -> str:
+    """Words as one name for a file, without what file systems and shells dislike."""
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", "-".join(words)).strip("-")[:120]
+
+
 def save_figure(figure: Figure, path: Path) -> list[Path]:
     """Write a figure as SVG and PNG."""
-    paths = [path.with_suffix(".svg"), path.with_suffix(".png")]
+    if (engine := figure.get_layout_engine()) is not None:
+        # Laid out once for both formats: it takes longer than drawing.
+        engine.execute(figure)
+        figure.set_layout_engine("none")
+    paths = [path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")]
     for target in paths:
         figure.savefig(target, dpi=150, metadata={"Date": None} if target.suffix == ".svg" else None)
     return paths

@@ -18,7 +18,8 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from dpforest.errors import DPForestError
 from fl_app.data import client_data
 from fl_app.experiment import Experiment
-from fl_app.figures import STYLE, by_dataset, colour_of, legend_below, promise, save_figure, setting_label, short_unit
+from fl_app.figures import STYLE, by_dataset, file_name, legend_below, promise, save_figure, setting_label, short_unit
+from fl_app.looks import colour_of
 from fl_app.results import telling_columns, telling_of_methods
 
 _DASHES = ("-", "--", ":", "-.")
@@ -52,7 +53,7 @@ def write_federation_figures(
     with matplotlib.rc_context(STYLE):
         for (dataset, split, settings), here in by_dataset(rows, telling).items():
             pairs = [pair for pair, wanted in zip(zip(runs, rows, strict=True), here, strict=True) if wanted]
-            name = "-".join([dataset, split, *settings]).replace("=", "-")
+            name = file_name(dataset, split, *settings)
             title = " ".join([f"{dataset},", *settings, f"{split} split"])
             if curves := convergence(pairs, of_methods):
                 written += save_figure(_convergence(curves, pairs, title), folder / f"convergence-{name}")
@@ -135,7 +136,7 @@ def _convergence(
             for size in raw_rows if over == "bytes" else ():
                 axes.axvline(size / 1e6, color="0.45", linestyle=":", linewidth=0.8, label="sending the raw rows")
             if over == "bytes":
-                axes.set_xscale("log")
+                axes.set_xscale("log")  # methods differ by orders of magnitude
                 axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
                 axes.xaxis.set_major_formatter("{x:g}")
                 axes.xaxis.set_minor_formatter(NullFormatter())

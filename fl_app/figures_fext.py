@@ -165,7 +165,7 @@ def _label(epsilon: float) -> str:
 
 
 def _colour(number: int, of: int) -> Any:
-    return colormaps["viridis"](0.05 + 0.85 * number / max(of - 1, 1))
+    return colormaps["viridis"](0.3 + 0.55 * number / max(of - 1, 1))  # seen on white and on black
 
 
 def _rounds(
@@ -208,8 +208,8 @@ def _bars(importances: dict[float, np.ndarray], features: Sequence[str], title: 
         # Rounding may put the mean of equal numbers outside of them.
         spread = np.maximum([mean - percent.min(axis=0), percent.max(axis=0) - mean], 0)
         at = np.arange(len(order)) + (number - (len(importances) - 1) / 2) * width
-        axes.bar(at, mean, width, yerr=spread, color=_colour(number, len(importances)), label=_label(epsilon),
-                 error_kw={"linewidth": 0.6, "ecolor": "0.3"})  # fmt: skip
+        axes.bar(at, mean, width, yerr=spread, color=_colour(number, len(importances)),
+                 label=_label(epsilon), error_kw={"linewidth": 0.6, "ecolor": "0.3"})  # fmt: skip
     axes.set_xticks(np.arange(len(order)), [features[i] for i in order], rotation=45, ha="right")
     axes.set_ylabel("mean decrease in impurity, %")
     axes.set_title(title, loc="left", fontsize=9)
@@ -224,7 +224,9 @@ def _heat_map(importances: dict[float, np.ndarray], features: Sequence[str], tit
         most = np.sort(np.argsort(-percent.max(axis=1), kind="stable")[:_MAPPED])
         percent, features = percent[most], [features[i] for i in most]
         title += f"\nthe {_MAPPED} features that matter most at any epsilon"
-    figure = Figure(figsize=(max(5.2, 2.6 + 0.75 * len(importances)), 1.4 + 0.2 * len(features)), layout="constrained")
+    names = 0.075 * max(map(len, features))  # inches that the longest takes
+    size = (max(2.2 + names + 0.75 * len(importances), 5.2), 1.4 + 0.2 * len(features))
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(percent, aspect="auto", cmap="viridis", vmin=0)
     axes.set_xticks(np.arange(len(importances)), [_label(epsilon) for epsilon in importances], rotation=45, ha="right")

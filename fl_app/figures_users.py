@@ -14,7 +14,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fl_app.figures import STYLE, colour_of, legend_below, published, save_figure
+from fl_app.figures import STYLE, legend_below, published, save_figure
+from fl_app.looks import colour_of
 from fl_app.results import telling_columns
 from fl_app.run_folder import write_table
 from fl_app.tables import columns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from fl_app.experiment import Experiment
 from fl_app.run import Run, run_experiment
 from fl_app.run_folder import RunFolder
 from fl_app.tables import client_table, run_table
+from fl_app.tracking import MlflowTracker, TrackingError
 
 log = logging.getLogger(__name__)
 
@@ -40,21 +41,46 @@ def run_job(
     output: Path,
     nodes: dict[int, int] | None = None,
     overrides: Sequence[str] = (),
+    on_round: Callable[[int, int], None] | None = None,
+    tracker: MlflowTracker | None = None,
 ) -> Run:
-    """Run one experiment into a run folder and say how it went."""
+    """Run one experiment into a run folder and say how it went.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    grid : Grid
+    output : Path
+        The run folder.
+    nodes : mapping of int to int, optional
+        Which node plays which client.
+    overrides : sequence of str
+        How the user asked for it; kept in the folder.
+    on_round : callable, optional
+        Is told how many exchanges are done, and of how many.
+    tracker : MlflowTracker, optional
+        Is given the finished folder. If it fails, that is said, and the run is none the worse.
+    """
+
+    def told(exchange: int, exchanges: int, words: str) -> None:
+        log.info("round %d/%d: %s", exchange, exchanges, words)
+        if on_round:
+            on_round(exchange, exchanges)
+
     folder = RunFolder(output)
     with folder.recording(experiment, overrides):
         log.info("%s on %s, epsilon %g, seed %d", experiment.method.name, experiment.source.name,
                  experiment.budget.epsilon, experiment.seed)  # fmt: skip
-        run = run_experiment(experiment, grid, nodes, _log_round)
+        run = run_experiment(experiment, grid, nodes, told)
         add_runs_beside(run, grid, nodes)
         folder.write(run)
         if users := client_table(run.clients):
             log.info("\n%s", users)
         log.info("\n%s", run_table(run.metrics, run.privacy))
     log.info("run folder: %s", folder.path)
+    if tracker:
+        try:
+            tracker.log(folder.path)
+        except TrackingError as error:
+            log.warning("%s", error)
     return run
-
-
-def _log_round(exchange: int, exchanges: int, words: str) -> None:
-    log.info("round %d/%d: %s", exchange, exchanges, words)

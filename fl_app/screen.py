@@ -1,11 +1,34 @@
-"""What a user sees while something runs."""
+"""What a user sees while something runs: messages, and bars with the time left."""
 
 from __future__ import annotations
 
 import logging
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
 
 _OURS = ("fl_app", "strategies", "baselines", "dpforest")
+console = Console()
+
+
+class _ScreenHandler(logging.Handler):
+    """Prints messages above the bars."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        console.print(self.format(record), markup=False, highlight=False, soft_wrap=True, emoji=False)
 
 
 def log_to_screen(level: int = logging.INFO) -> None:
@@ -15,10 +38,74 @@ def log_to_screen(level: int = logging.INFO) -> None:
         logger.setLevel(level)
         logger.propagate = True
     root = logging.getLogger()
-    if any(getattr(handler, "dpforest", False) for handler in root.handlers):
+    if any(isinstance(handler, _ScreenHandler) for handler in root.handlers):
         return
-    handler = logging.StreamHandler(sys.stdout)
+    handler = _ScreenHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     handler.addFilter(lambda record: record.name.split(".")[0] in _OURS)
-    handler.dpforest = True  # type: ignore[attr-defined]
     root.addHandler(handler)
+
+
+class _TimeLeft(ProgressColumn):
+    """Time left at the pace so far; rich's own column needs two steps within half a minute, and runs are longer."""
+
+    def render(self, task: Task) -> Text:
+        if not task.total or not task.completed or task.elapsed is None:
+            return Text("left -:--:--")
+        seconds = task.elapsed / task.completed * (task.total - task.completed)
+        return Text(f"left {timedelta(seconds=int(seconds))}")
+
+
+class Bars:
+    """A bar for the runs of a sweep and one for the rounds of the run at hand, with the time left.
+
+    On a terminal only; elsewhere the messages alone tell how far things are.
+
+    Parameters
+    ----------
+    screen : Console, optional
+        Where to draw.
+    """
+
+    def __init__(self, screen: Console | None = None) -> None:
+        screen = screen or console
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            _TimeLeft(),
+            console=screen,
+            transient=True,
+            disable=not screen.is_terminal,
+        )
+        self._sweep: TaskID | None = None
+        self._run: TaskID | None = None
+
+    def __enter__(self) -> Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def sweep(self, runs: int) -> None:
+        """Begin the bar of a sweep."""
+        self._sweep = self._progress.add_task("runs", total=runs)
+
+    @contextmanager
+    def run(self, words: str) -> Iterator[None]:
+        """A bar for one run; the sweep's bar moves on when it ends, however it ends."""
+        self._run = self._progress.add_task(words, total=None)
+        try:
+            yield
+        finally:
+            self._progress.remove_task(self._run)
+            self._run = None
+            if self._sweep is not None:
+                self._progress.advance(self._sweep)
+
+    def round(self, done: int, of: int) -> None:
+        """Say that an exchange of the run is done."""
+        if self._run is not None:
+            self._progress.update(self._run, completed=done, total=of)

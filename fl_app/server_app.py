@@ -14,6 +14,7 @@ from fl_app.config import compose_config, split_overrides, to_experiment
 from fl_app.grids import roster, wait_for_nodes
 from fl_app.jobs import default_output, run_job
 from fl_app.screen import log_to_screen
+from fl_app.tracking import build_tracker
 from strategies.method import TooFewClients
 
 app = ServerApp()
@@ -26,11 +27,13 @@ def main(grid: Grid, context: Context) -> None:
     log_to_screen()
     try:
         overrides = split_overrides(str(context.run_config.get("overrides", "")))
-        experiment = to_experiment(compose_config(overrides))
+        config = compose_config(overrides)
+        experiment = to_experiment(config)
         nodes = roster(grid, wait_for_nodes(grid, 1, experiment.timeout), experiment.timeout)
         # The working directory is that of the SuperLink, so relative folders would go astray.
         base = Path(str(context.run_config.get("output") or Path.home() / "dpforest-runs")).expanduser()
-        run_job(experiment, grid, default_output(experiment, base.absolute()), nodes, overrides)
+        tracker = build_tracker(config.tracking, "flwr run", base)
+        run_job(experiment, grid, default_output(experiment, base.absolute()), nodes, overrides, tracker=tracker)
     except (DPForestError, TooFewClients) as error:
         log.error("error: %s", error)
         sys.exit(1)

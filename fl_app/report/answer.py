@@ -1,0 +1,199 @@
+"""The answer in words: which private method is best at which epsilon, by how much, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import pandas as pd
+
+from fl_app.figures import METRICS
+from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
+from fl_app.report.statistics import FEWEST_SEEDS, Difference, Interval, difference, mean_interval
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A method's setting at one epsilon, with what it reached seed by seed and client by client."""
+
+    setting: str
+    row: dict[str, object]
+    score: Interval
+    seeds: dict[Any, float]
+    clients: dict[Any, tuple[float, float]]
+
+    def __str__(self) -> str:
+        return f"{self.setting} ({_number(self.score)})"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The methods with a valid guarantee for one unit at one epsilon, the best first, and their gaps to the best."""
+
+    section: Section
+    unit: str
+    epsilon: float
+    ranking: tuple[Contender, ...]
+    gaps: tuple[Difference, ...]
+    tempting: Contender | None
+
+    @property
+    def best(self) -> Contender:
+        """The method with the highest mean."""
+        return self.ranking[0]
+
+    @property
+    def ties(self) -> list[Contender]:
+        """Methods that cannot be told from the best one."""
+        return [other for other, gap in zip(self.ranking[1:], self.gaps, strict=True) if not gap.is_one]
+
+    def _terms(self) -> str:
+        """What the best method's epsilon comes with: delta, and whom to trust where methods differ in that."""
+        row = self.best.row
+        delta = float(str(row["delta"]))
+        text = f"delta {delta:g}" if delta else "pure"
+        if len({str(other.row["trust"]) for other in self.ranking}) > 1:
+            text += f"; {str(row['trust']).split(':')[0]}"
+        return text
+
+    def words(self) -> str:
+        """The verdict as a sentence or two."""
+        best, metric = self.best, METRICS[self.section.metric]
+        leads = f"is best: {metric}"
+        if len(self.ranking) == 1:
+            leads = f"reaches {metric}"
+        elif self.ties:
+            leads = f"has the highest mean {metric}:"
+        text = f"At epsilon {self.epsilon:g} per {self.unit}, {best.setting} {leads} {_number(best.score)}"
+        text += f" ({_seeds(best.score.n)}; {self._terms()})"
+        if len(self.ranking) == 1:
+            text += "; no other method with a guarantee was run here."
+        else:
+            text += f"; {_gap(self.ranking[1], self.gaps[0])}."
+        if self.tempting is not None:
+            text += f" {self.tempting.setting} shows {_number(self.tempting.score)}, but without a valid guarantee."
+        return text
+
+
+@dataclass(frozen=True)
+class Answer:
+    """All verdicts of a section, and the best that was reached without privacy."""
+
+    section: Section
+    verdicts: list[Verdict]
+    reference: Contender | None
+
+    def headline(self) -> str:
+        """Who leads over which range of epsilon, in one sentence a privacy unit."""
+        if self.section.metric not in self.section.frame:
+            return "No run here has test metrics, so there is nothing to compare."
+        if not self.verdicts:
+            return "No method with a valid guarantee was run here."
+        sentences = []
+        for unit, verdicts in groupby(self.verdicts, key=lambda verdict: verdict.unit):
+            spans = []
+            for leader, span in groupby(verdicts, key=_leader):
+                epsilons = [verdict.epsilon for verdict in span]
+                first, last = f"{epsilons[0]:g}", f"{epsilons[-1]:g}"
+                spans.append(f"{leader} at epsilon {first}" + (f" to {last}" if last != first else ""))
+            sentences.append(f"Per {unit}: {', '.join(spans)}.")
+        return " ".join(sentences)
+
+    def words(self) -> list[str]:
+        """The headline and every verdict."""
+        said = [self.headline(), *(verdict.words() for verdict in self.verdicts)]
+        if self.reference is not None:
+            said.append(
+                f"Without privacy, {self.reference.setting} reaches {METRICS[self.section.metric]} "
+                f"{_number(self.reference.score)} ({_seeds(self.reference.score.n)})."
+            )
+        return said
+
+
+def answer(section: Section) -> Answer:
+    """Judge a section's runs."""
+    frame = section.frame
+    if section.metric not in frame:
+        return Answer(section, [], None)
+    known = frame[frame[section.metric].notna()]
+    private = known[(known["state"] == PRIVATE)]
+    verdicts = []
+    for (unit, at), here in private.groupby(["per", "epsilon"]):
+        epsilon = float(str(at))
+        ranking = _ranked(section, here)
+        best = ranking[0]
+        gaps = tuple(difference(best.seeds, other.seeds, best.clients, other.clients) for other in ranking[1:])
+        unproven = known[(known["state"] == UNPROVEN) & (known["epsilon"] == epsilon) & (known["per"] == unit)]
+        tempting = [other for other in _ranked(section, unproven) if other.score.mean > best.score.mean]
+        verdicts.append(Verdict(section, str(unit), epsilon, ranking, gaps, tempting[0] if tempting else None))
+    verdicts.sort(key=lambda verdict: (verdict.unit != "record", verdict.unit, verdict.epsilon))
+    reference = _ranked(section, known[known["state"] == OPEN])
+    return Answer(section, verdicts, reference[0] if reference else None)
+
+
+def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
+    """The settings among some runs, the highest mean first. A seed that was run twice counts once."""
+    classes = section.metric == "accuracy"
+    judged = section.clients[section.clients["number"].isin(here.index)]
+    found = []
+    for setting, runs in here.groupby("setting"):
+        seeds: dict[Any, float] = {
+            pair: float(score) for pair, score in runs.groupby("pair")[section.metric].mean().items()
+        }
+        clients: dict[Any, tuple[float, float]] = {}
+        name = "accuracy" if classes else "mse"
+        if name in judged:
+            own = judged[judged["number"].isin(runs.index) & judged[name].notna()]
+            mean = own.groupby("client")[[name, "test_rows"]].mean()
+            sign = 1 if classes else -1
+            clients = {c: (sign * float(row[name]), float(row["test_rows"])) for c, row in mean.iterrows()}
+        score = mean_interval(list(seeds.values()))
+        found.append(Contender(str(setting), section.rows[runs.index[0]], score, seeds, clients))
+    return tuple(sorted(found, key=lambda contender: -contender.score.mean))
+
+
+def _leader(verdict: Verdict) -> str:
+    ties = [other.setting for other in verdict.ties]
+    if len(verdict.ranking) == 1:
+        return f"{verdict.best.setting} is the only method with a guarantee"
+    if not ties:
+        return f"{verdict.best.setting} is best"
+    if len(ties) > 2:
+        return f"{verdict.best.setting} has the highest mean, but no difference from {len(ties)} others is shown"
+    return f"{verdict.best.setting} has the highest mean, but no difference from {' and '.join(ties)} is shown"
+
+
+def _gap(second: Contender, gap: Difference) -> str:
+    if gap.seeds is None:
+        return f"{second} has no seed in common with it, so they are not compared"
+    over = f"{gap.seeds.mean:.3f}"
+    if not math.isnan(gap.seeds.low):
+        over += f" [{gap.seeds.low:.3f} to {gap.seeds.high:.3f}]"
+    if gap.is_one:
+        return f"it is ahead of {second} by {over}"
+    if gap.seeds.n < FEWEST_SEEDS:
+        return f"{second} follows by {over}, but {_seeds(gap.seeds.n)} are too few to call that a difference".replace(
+            "1 seed are", "1 seed is"
+        )
+    if gap.seeds.excludes_zero and gap.clients is not None:
+        return (
+            f"no difference from {second} is shown: {over} over seeds, but "
+            f"{gap.clients.low:.3f} to {gap.clients.high:.3f} over clients"
+        )
+    return f"no difference from {second} is shown: {over}"
+
+
+def _number(score: Interval) -> str:
+    return f"{score.mean:.3f}" if math.isnan(score.low) else f"{score.mean:.3f} ± {score.half:.3f}"
+
+
+def _seeds(n: int) -> str:
+    return f"{n} seed{'s' if n > 1 else ''}"
+
+
+def in_words(answers: Sequence[Answer]) -> str:
+    """All answers for the terminal."""
+    return "\n\n".join("\n".join([f"{each.section.title}:", *each.words()]) for each in answers)

@@ -1,0 +1,127 @@
+"""All figures of a section: drawn as SVG and PNG into a folder, and put in order for the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+from fl_app.figures import STYLE, save_figure, write_figures
+from fl_app.figures_federation import write_federation_figures
+from fl_app.figures_fext import write_round_figures
+from fl_app.figures_ldp import write_ldp_figures
+from fl_app.figures_settings import write_setting_figures
+from fl_app.figures_users import write_user_figures
+from fl_app.report.answer import Answer
+from fl_app.report.gather import Section
+from fl_app.report.plots import answer_picture, client_boxes, confusion_matrices, costs, settings_by_epsilon
+
+# Each is given runs, their rows and a folder, and returns the files that it wrote.
+WRITERS = (write_figures, write_ldp_figures, write_user_figures)
+_CURVES = 12  # that a figure of learning curves can show
+_EXPLAINED = 4  # methods whose rounds and importances are shown, the best ones
+
+# Where a figure goes and what it shows, by how its file name begins (the longest beginning decides), in order.
+_PLACES = {
+    "answer": ("answer", "Methods with a guarantee, the best of each epsilon first and named; bars are 95 % bootstrap "
+               "intervals over seeds. An ≈ says that no difference from another method is shown."),
+    "epsilon": ("score", "Mean over seeds and folds, bars from the lowest to the highest. Hollow: no valid guarantee. "
+                "Grey crosses: published values with their source."),
+    "convergence": ("learning", "Score after each round, and after each byte sent; bands span the seeds."),
+    "rounds": ("learning", "Scores over rounds by epsilon, with what the source claims. Of many methods, the best four "
+               "are shown."),
+    "clients": ("clients", "Each box: the clients' scores (means over seeds); the filled mark is the lowest."),
+    "alone": ("clients", "What each client reaches alone, without privacy."),
+    "labels": ("clients", "How the classes are spread over the clients (non-IID). Private facts, read from the data on "
+               "this machine and from no run."),
+    "confusion": ("confusion", "Share of each true class, in per cent; runs of all seeds together."),
+    "importance": ("importance", "Mean decrease in impurity, from noised statistics only; bars span the seeds. Of many "
+                   "methods, the best four are shown; fl_app.compare draws all."),
+    "importance-map": ("importance", "The same for all features, by epsilon."),
+    "memorization": ("memorization", "Share of clients whose tree does better on its own test rows than on anyone "
+                     "else's (Favero et al. 2024, section V-B)."),
+    "attack": ("settings", "Score against the share of clients with bad labels or trees."),
+    "rows": ("settings", "Score against the rows of a client times epsilon."),
+    "ldp": ("settings", "Metrics and sizes of the noise at each level, with what the document says."),
+    "users": ("clients", "Users' own forests against what differs between runs, and each user."),
+    "costs": ("cost", "Score against bytes and seconds."),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure in its place."""
+
+    place: str
+    caption: str
+    svg: Path
+    order: int
+
+    @property
+    def png(self) -> Path:
+        """The same figure as PNG."""
+        return self.svg.with_suffix(".png")
+
+
+def draw(section: Section, answer: Answer, folder: Path) -> list[Drawn]:
+    """Draw what a section's runs allow into a folder, which is made if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    with matplotlib.rc_context(STYLE):
+        if answer.verdicts:
+            written += save_figure(answer_picture(answer), folder / "answer")
+        if (boxes := client_boxes(section)) is not None:
+            written += save_figure(boxes, folder / "clients")
+        by_epsilon = settings_by_epsilon(section)
+        if section.metric in section.frame:
+            written += save_figure(costs(section), folder / "costs")
+            for epsilon in (nearest_to_one(by_epsilon), "no privacy"):
+                if epsilon in by_epsilon and (matrices := confusion_matrices(section, epsilon)) is not None:
+                    written += save_figure(matrices, folder / f"confusion-{epsilon.replace(' ', '-')}")
+    if section.metric in section.frame:
+        for write in WRITERS:
+            written += write(section.runs, section.rows, folder)
+        written += write_setting_figures(section.rows, folder)
+        written += write_round_figures(*_few_settings(section), folder)
+        written += write_federation_figures(*_few_curves(section), folder)
+    return sorted((_placed(path) for path in written if path.suffix == ".svg"), key=lambda drawn: drawn.order)
+
+
+def nearest_to_one(epsilons: Sequence[str] | dict[str, Any]) -> str:
+    """The finite epsilon nearest to 1 on a logarithmic scale; empty without one."""
+    finite = [text for text in epsilons if text != "no privacy" and math.isfinite(float(text))]
+    return min(finite, key=lambda text: abs(math.log(float(text))), default="")
+
+
+def _few_settings(section: Section) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The runs of the settings with the highest means: each of them has figures of its own."""
+    best = section.frame.groupby("setting")[section.metric].mean().sort_values(ascending=False).index[:_EXPLAINED]
+    return _pairs(section, [row["setting"] in best for row in section.rows])
+
+
+def _few_curves(section: Section) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """All runs; of many settings and epsilons only the epsilon nearest to 1 and no privacy."""
+    frame = section.frame
+    if frame.groupby(["setting", "epsilon"]).ngroups > _CURVES:
+        middle = nearest_to_one([f"{epsilon:g}" for epsilon in frame["epsilon"].unique()])
+        shown = [f"{row['epsilon']:g}" == middle or math.isinf(row["epsilon"]) for row in section.rows]
+    else:
+        shown = [True] * len(section.rows)
+    return _pairs(section, shown)
+
+
+def _pairs(section: Section, shown: Sequence[bool]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    pairs = [pair for pair, wanted in zip(zip(section.runs, section.rows, strict=True), shown, strict=True) if wanted]
+    return [run for run, _ in pairs], [row for _, row in pairs]
+
+
+def _placed(svg: Path) -> Drawn:
+    beginnings = [name for name in _PLACES if svg.stem == name or svg.stem.startswith(f"{name}-")]
+    if not beginnings:
+        return Drawn("more", svg.stem.replace("-", " "), svg, len(_PLACES))
+    beginning = max(beginnings, key=len)
+    return Drawn(*_PLACES[beginning], svg, list(_PLACES).index(beginning))

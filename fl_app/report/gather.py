@@ -1,0 +1,189 @@
+"""Reading run folders for a report: what finished, what failed, what is cut, and which runs may stand side by side."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dpforest.errors import DPForestError
+from fl_app.figures import file_name, setting_label, short_unit
+from fl_app.results import result_row, telling_of_methods
+from fl_app.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs, read_run
+
+log = logging.getLogger(__name__)
+
+PRIVATE, UNPROVEN, OPEN = "holds", "none", "no privacy"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A run that is not in the report, and why."""
+
+    folder: Path
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """Runs on the same rows with the same target and the same evaluation: only these are compared.
+
+    ``rows`` are `fl_app.results.result_row` of ``runs``, with ``setting`` (method and what tells it apart), ``state``
+    (`PRIVATE`, `UNPROVEN`, `OPEN`), ``pair`` (seed and fold) and ``per`` (the privacy unit in short) added.
+    """
+
+    title: str
+    metric: str
+    runs: list[dict[str, Any]]
+    rows: list[dict[str, Any]]
+
+    @property
+    def slug(self) -> str:
+        """The title as a file name."""
+        return file_name(self.title)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The rows as a table."""
+        return pd.DataFrame(self.rows)
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """One line a run and client: ``number`` of the run in ``rows``, ``client``, ``test_rows`` and its metrics."""
+        tables = [run["clients"].assign(number=number) for number, run in enumerate(self.runs)]
+        return pd.concat(tables, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """All that was found below the folders of a report."""
+
+    sections: list[Section]
+    troubles: list[Trouble] = field(default_factory=list)
+    twice: int = 0
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of all sections."""
+        return [row for section in self.sections for row in section.rows]
+
+
+def gather(folders: Sequence[Path]) -> Gathered:
+    """Read all runs at or below the folders and sort them into sections.
+
+    Raises
+    ------
+    DPForestError
+        A folder does not exist, or none of them holds a run.
+    """
+    for folder in folders:
+        if not folder.is_dir():
+            raise DPForestError(f"no folder {folder}: give run folders, sweep folders, or folders of them")
+    troubles = [Trouble(folder, "failed", failure_of(folder)) for folder in find_failed(folders)]
+    troubles += [
+        Trouble(partial, "not finished", "it is still being written, or was cut off")
+        for partial in sorted({path for folder in folders for path in folder.rglob(f"{PARTIAL}*") if path.is_dir()})
+    ]
+    troubles += [Trouble(folder, "damaged", "metrics.json is missing") for folder in find_cut(folders)]
+    runs: dict[str, dict[str, Any]] = {}
+    read = 0
+    for folder in find_runs(folders):
+        try:
+            run = _read(folder)
+        except (DPForestError, KeyError, OSError, TypeError, ValueError) as error:
+            log.warning("left out: %s: %s", folder, error)
+            troubles.append(Trouble(folder, "damaged", " ".join(f"{type(error).__name__}: {error}".split())))
+            continue
+        read += 1
+        what = {key: value for key, value in run["config"].items() if key != "overrides"}
+        runs[json.dumps([what, _target(run["metrics"])], sort_keys=True)] = run
+    if not runs and not troubles:
+        raise DPForestError(f"no run in {', '.join(map(str, folders))}: give folders that a run or a sweep wrote")
+    return Gathered(_sections(list(runs.values())), troubles, read - len(runs))
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    run = read_run(folder)
+    run["clients"] = pd.read_csv(folder / "clients.csv")
+    run["rounds"] = pd.read_csv(folder / "rounds.csv")
+    row = result_row(run)
+    if not {"client", "bytes_up"} <= set(run["clients"]) or not {"round", "bytes_up"} <= set(run["rounds"]):
+        raise DPForestError("clients.csv or rounds.csv lacks its columns")
+    run["row"] = row | {
+        "state": OPEN if math.isinf(row["epsilon"]) else _state(run["privacy"]),
+        "per": short_unit(row["unit"]),
+        "pair": (row["seed"], row["fold"]),
+    }
+    return run
+
+
+def _target(metrics: dict[str, Any]) -> Any:
+    """What was predicted, as far as the metrics tell."""
+    if "accuracy" in metrics:
+        return metrics.get("classes") or "classes"
+    return "a number" if "mse" in metrics else "not judged"
+
+
+def _state(privacy: dict[str, Any]) -> str:
+    if not str(privacy["guarantee"]).startswith("guarantee: none"):
+        return PRIVATE
+    entries = [entry for ledger in privacy["clients"].values() for entry in ledger["entries"]]
+    noised = any(
+        entry["protected"] and all(math.isfinite(float(entry[cost])) for cost in ("epsilon", "mu")) for entry in entries
+    )
+    return UNPROVEN if noised else OPEN
+
+
+def _identity(run: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What must be equal for two scores to be of the same thing."""
+    config = run["config"]
+    facts = {f"dataset.{key}": value for key, value in config["dataset"].items() if key not in ("name", "path")}
+    if config["dataset"]["name"] == "table":  # a path says which table it is; elsewhere only where a data set lies
+        facts["dataset.path"] = config["dataset"].get("path")
+    facts |= {f"partition.{key}": value for key, value in config["partition"].items()}
+    facts |= {f"evaluation.{key}": value for key, value in config["evaluation"].items() if key not in ("fold", "split")}
+    facts["target"] = _target(run["metrics"])
+    return (
+        ("dataset", str(config["dataset"]["name"])),
+        ("split", str(config["evaluation"]["split"])),
+        *((key, json.dumps(value)) for key, value in sorted(facts.items())),
+    )
+
+
+def _sections(runs: Sequence[dict[str, Any]]) -> list[Section]:
+    groups: dict[tuple[tuple[str, str], ...], list[dict[str, Any]]] = {}
+    for run in runs:
+        groups.setdefault(_identity(run), []).append(run)
+    sections = []
+    for identity, members in sorted(groups.items(), key=lambda item: item[0]):
+        facts = dict(identity)
+        rivals = [
+            dict(other)
+            for other in groups
+            if (dict(other)["dataset"], dict(other)["split"]) == (facts["dataset"], facts["split"])
+        ]
+        differing = [key for key in facts if any(other.get(key) != facts[key] for other in rivals)]
+        words = [f"{key.rpartition('.')[2]} = {_plain(facts[key])}" for key in differing]
+        rows = [run["row"] for run in members]
+        telling = telling_of_methods(rows)
+        for row in rows:
+            row["setting"] = setting_label(row, telling)
+        title = ", ".join([facts["dataset"], f"{facts['split']} split", *words])
+        metric = "accuracy" if any("accuracy" in row for row in rows) else "r2"
+        sections.append(Section(title, metric, list(members), rows))
+    return sections
+
+
+def _plain(value: str) -> str:
+    loaded = json.loads(value)
+    if isinstance(loaded, list):
+        return ", ".join(map(str, loaded)) or "none"
+    return str(loaded)

@@ -1,0 +1,106 @@
+"""What each method reveals, for the person who answers for the data: one plain table a method."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from fl_app.report.gather import OPEN, PRIVATE, Section
+
+
+@dataclass(frozen=True)
+class Release:
+    """One line: what leaves a client, how it is protected, and how much of the budget it takes."""
+
+    what: str
+    protection: str
+    times: str
+    cost: str
+    share: str
+    note: str
+    protected: bool
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What one setting promises at one epsilon, and the releases of its worst-protected client."""
+
+    setting: str
+    epsilon: float
+    state: str
+    facts: list[tuple[str, str]]
+    releases: list[Release]
+    others: str
+
+
+def promises(section: Section) -> list[Promise]:
+    """One table a setting, at the epsilon nearest to 1; the shares of the budget are the same at others."""
+    found = []
+    for setting, runs in section.frame.groupby("setting"):
+        finite = sorted({float(epsilon) for epsilon in runs["epsilon"] if math.isfinite(epsilon)})
+        chosen = min(finite, key=lambda epsilon: abs(math.log(epsilon))) if finite else math.inf
+        number = runs.index[runs["epsilon"] == chosen][0]
+        others = ", ".join(f"{epsilon:g}" for epsilon in finite if epsilon != chosen)
+        found.append(_promise(str(setting), chosen, section.rows[number]["state"], section.runs[number], others))
+    order = (PRIVATE, "none", OPEN)
+    return sorted(found, key=lambda promise: (order.index(promise.state), promise.setting))
+
+
+def _promise(setting: str, epsilon: float, state: str, run: dict[str, Any], others: str) -> Promise:
+    privacy = run["privacy"]
+    clients = privacy["clients"]
+    worst = max(clients.values(), key=lambda ledger: float(ledger["epsilon"]))
+    answers = {PRIVATE: "yes", OPEN: "no: nothing is protected"}
+    facts = [
+        (
+            "Does a guarantee hold?",
+            answers.get(state, "no: there is noise, but it does not give what is claimed"),
+        ),
+        ("In words", str(privacy["guarantee"])),
+        ("What is protected", str(privacy["unit"])),
+        ("A record is", str(privacy["record"])),
+        ("Who must be trusted", str(privacy["trust"])),
+        ("Clients with a ledger", str(len(clients))),
+        ("Noise", str(privacy.get("noise", ""))),
+        ("Not covered", str(privacy.get("evaluation", ""))),
+    ]
+    if privacy.get("note"):
+        facts.append(("Mind", str(privacy["note"])))
+    return Promise(setting, epsilon, state, facts, _releases(worst), others)
+
+
+def _releases(ledger: dict[str, Any]) -> list[Release]:
+    budget = float(ledger["budget"]["epsilon"])
+    lines = []
+    for entry in ledger["entries"]:
+        each, mu = float(entry["epsilon"]), float(entry["mu"])
+        if not entry["protected"]:
+            protection, cost, share = "nothing", "not bounded", ""
+        elif math.isinf(each) or math.isinf(mu):
+            protection, cost, share = f"{entry['mechanism']} without noise", "not bounded", ""
+        elif mu:
+            protection, cost, share = entry["mechanism"], f"mu = {mu:.4g}", ""
+        else:
+            protection, cost = entry["mechanism"], f"epsilon = {each:.4g}"
+            share = f"{100 * each * entry['times'] / budget:.0f} %" if math.isfinite(budget) else ""
+        if entry["sampling"] < 1:
+            cost += f", drawn with probability {entry['sampling']:.3g}"
+        note = entry["note"] + ("" if entry["rows"] == "all" else f" (rows: {entry['rows']})")
+        lines.append(Release(entry["what"], protection, str(entry["times"]), cost, share, note, entry["protected"]))
+    return _merged(lines)
+
+
+def _merged(lines: list[Release]) -> list[Release]:
+    """Equal lines of different parts of the rows, one after another, are shown once with their number."""
+    found: dict[tuple[str, str, str, str], list[Release]] = {}
+    for line in lines:
+        found.setdefault((line.what, line.protection, line.times, line.cost), []).append(line)
+    merged = []
+    for same in found.values():
+        first = same[0]
+        if len(same) > 1:
+            note = f"{len(same)} such lines in the ledger; first: {first.note}"
+            first = Release(first.what, first.protection, first.times, first.cost, first.share, note, first.protected)
+        merged.append(first)
+    return merged

@@ -1,0 +1,206 @@
+"""The figures that only the report has: the answer in one picture, clients, confusion and cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from fl_app.figures import METRICS, legend_below, setting_looks
+from fl_app.looks import PUBLISHED, Look
+from fl_app.report.answer import Answer, Verdict
+from fl_app.report.gather import OPEN, PRIVATE, Section
+
+_BOXES = 36  # in one row of axes
+_MATRICES = 6
+_LONGEST = 24  # characters of a class's name
+
+
+def looks_of(section: Section) -> dict[str, Look]:
+    """The look of each setting, the same in all figures of a section."""
+    return setting_looks(section.rows)
+
+
+def settings_by_epsilon(section: Section) -> dict[str, pd.DataFrame]:
+    """Runs by epsilon as it is printed; what protects nothing comes once, as ``no privacy``."""
+    frame = section.frame
+    open_ = frame["state"] == OPEN
+    found = {f"{epsilon:g}": runs for epsilon, runs in frame[~open_].groupby("epsilon")}
+    if open_.any():
+        found["no privacy"] = frame[open_]
+    return found
+
+
+def answer_picture(answer: Answer) -> Figure:
+    """The methods with a guarantee at each epsilon with their intervals, one panel a unit; the best one is named."""
+    units = list(dict.fromkeys(verdict.unit for verdict in answer.verdicts))
+    looks = looks_of(answer.section)
+    most = max(sum(verdict.unit == unit for verdict in answer.verdicts) for unit in units)
+    figure = Figure(figsize=(max(5.6, (1.1 + 1.15 * most) * len(units)), 4.2), layout="constrained")
+    for number, unit in enumerate(units, 1):
+        axes = figure.add_subplot(1, len(units), number, sharey=figure.axes[0] if number > 1 else None)
+        verdicts = [verdict for verdict in answer.verdicts if verdict.unit == unit]
+        for place, verdict in enumerate(verdicts):
+            _verdict(axes, place, verdict, looks)
+        if answer.reference is not None:
+            axes.axhline(
+                answer.reference.score.mean, color=PUBLISHED, linestyle="--", linewidth=1,
+                label=f"without privacy: {answer.reference.setting}",
+            )  # fmt: skip
+        axes.set_xticks(range(len(verdicts)), [f"{verdict.epsilon:g}" for verdict in verdicts])
+        axes.set_xlim(-0.6, len(verdicts) - 0.4)
+        axes.grid(False, axis="x")
+        axes.margins(y=0.15)
+        axes.set_xlabel("epsilon, total of a client over the run")
+        axes.set_ylabel(METRICS[answer.section.metric])
+        axes.set_title(f"per {unit}", loc="left")
+    figure.suptitle(f"{answer.section.title}: the best method with a guarantee", x=0.01, ha="left", fontsize=10)
+    legend_below(figure)
+    return figure
+
+
+def _verdict(axes: Axes, place: int, verdict: Verdict, looks: dict[str, Look]) -> None:
+    width = min(0.8 / len(verdict.ranking), 0.16)
+    for number, contender in enumerate(verdict.ranking):
+        at = place + (number - (len(verdict.ranking) - 1) / 2) * width
+        score, look = contender.score, looks[contender.setting]
+        spread = None if math.isnan(score.low) else [[score.mean - score.low], [score.high - score.mean]]
+        axes.errorbar(
+            at, score.mean, yerr=spread, color=look.colour, marker=look.marker, markersize=8 if not number else 5,
+            capsize=2, linewidth=1.2, linestyle="none", label=contender.setting,
+        )  # fmt: skip
+        if not number:
+            top = score.mean if math.isnan(score.high) else score.high
+            sign = "" if not verdict.ties else "≈ "
+            axes.annotate(
+                f"{sign}{score.mean:.2f}", (at, top), xytext=(0, 4), textcoords="offset points", ha="center",
+                fontsize=9, fontweight="bold", color=look.colour,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
+            )  # fmt: skip
+
+
+def client_boxes(section: Section) -> Figure | None:
+    """How well the model serves each client: a box of the clients' means over seeds, by setting and epsilon."""
+    name = "accuracy" if section.metric == "accuracy" else "mse"
+    if name not in section.clients:
+        return None
+    looks = looks_of(section)
+    groups = []
+    for epsilon, runs in settings_by_epsilon(section).items():
+        for setting, members in runs.groupby("setting"):
+            own = section.clients[section.clients["number"].isin(members.index)]
+            scores = own.groupby("client")[name].mean().dropna()
+            if len(scores):
+                groups.append((epsilon, str(setting), scores.to_numpy()))
+    if not groups:
+        return None
+    lines = math.ceil(len(groups) / _BOXES)
+    figure = Figure(figsize=(min(9.5, 2.4 + 0.32 * min(len(groups), _BOXES)), 3.3 * lines + 0.5), layout="constrained")
+    for line in range(lines):
+        first = figure.axes[0] if line else None
+        axes = figure.add_subplot(lines, 1, line + 1, sharey=first)
+        _boxes(axes, groups[line * _BOXES : (line + 1) * _BOXES], looks)
+        axes.set_ylabel(f"{METRICS[name]} of a client")
+    figure.axes[-1].set_xlabel("epsilon")
+    figure.suptitle(f"{section.title}: clients", x=0.01, ha="left", fontsize=9)
+    legend_below(figure)
+    return figure
+
+
+def _boxes(axes: Axes, groups: Sequence[tuple[str, str, np.ndarray]], looks: dict[str, Look]) -> None:
+    at, places, before = 0.0, [], None
+    for epsilon, setting, scores in groups:
+        at += 1.0 if epsilon == before else 1.8
+        before = epsilon
+        places.append((epsilon, at))
+        look = looks[setting]
+        colours = {"color": look.colour, "linewidth": 1.1}
+        axes.boxplot(
+            scores, positions=[at], widths=0.7, boxprops=colours, whiskerprops=colours, capprops=colours,
+            medianprops=colours | {"linewidth": 2},
+            flierprops={"marker": look.marker, "markersize": 3, "markeredgecolor": look.colour},
+        )  # fmt: skip
+        axes.plot([], [], color=look.colour, marker=look.marker, linestyle="none", label=setting)
+        axes.plot(at, scores.min(), color=look.colour, marker=look.marker, markersize=4)
+    names = list(dict.fromkeys(epsilon for epsilon, _ in places))
+    middles = [float(np.mean([x for epsilon, x in places if epsilon == name])) for name in names]
+    axes.set_xticks(middles, names)
+    axes.grid(False, axis="x")
+
+
+def confusion_matrices(section: Section, epsilon: str) -> Figure | None:
+    """Where the best settings at one epsilon err: rows add up to 100 per cent; seeds are added up."""
+    runs = settings_by_epsilon(section)[epsilon]
+    matrices = {}
+    ordered = runs.groupby("setting")[section.metric].mean().sort_values(ascending=False)
+    for setting in ordered.index[:_MATRICES]:
+        members = [section.runs[number]["metrics"] for number in runs.index[runs["setting"] == setting]]
+        found = [np.array(metrics["confusion"], dtype=float) for metrics in members if "confusion" in metrics]
+        if found:
+            matrices[str(setting)] = np.sum(found, axis=0), members[0]["classes"]
+    if not matrices:
+        return None
+    across = min(3, len(matrices))
+    down = math.ceil(len(matrices) / across)
+    classes = len(next(iter(matrices.values()))[1])
+    side = min(max(2.3, 0.34 * classes + 1.2), 7.0)
+    figure = Figure(figsize=(side * across + 0.9, (side + 0.3) * down + 0.3), layout="constrained")
+    for number, (setting, (counts, names)) in enumerate(matrices.items(), 1):
+        axes = figure.add_subplot(down, across, number)
+        share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        image = axes.imshow(share, cmap="viridis", vmin=0, vmax=100)
+        if classes <= 12:
+            for i, j in np.ndindex(*share.shape):
+                # Not quite black and white: the page replaces those two by the colours of its theme.
+                ink = "#010101" if share[i, j] > 60 else "#fefefe"
+                axes.text(j, i, f"{share[i, j]:.0f}", ha="center", va="center", color=ink, fontsize=6)
+        axes.set_xticks(range(classes), plain(names), rotation=60, ha="right", fontsize=6)
+        axes.set_yticks(range(classes), plain(names), fontsize=6)
+        axes.grid(False)
+        axes.set_title(setting, fontsize=7, wrap=True)
+        if (number - 1) % across == 0:
+            axes.set_ylabel("true class", fontsize=7)
+        axes.set_xlabel("predicted class", fontsize=7)
+    figure.colorbar(image, ax=figure.axes, label="share of the true class, %", shrink=0.7)
+    figure.suptitle(f"{section.title}: epsilon {epsilon}", x=0.01, ha="left", fontsize=9)
+    return figure
+
+
+def costs(section: Section) -> Figure:
+    """Score against bytes and against seconds of a run: the dearest, the quickest and the best at one look."""
+    looks = looks_of(section)
+    frame = section.frame.assign(bytes=section.frame["bytes_down"] + section.frame["bytes_up"])
+    figure = Figure(figsize=(9.2, 3.8), layout="constrained")
+    for number, (column, label, unit) in enumerate(
+        (("bytes", "MB sent in a run, down and up, all clients", 1e6), ("seconds", "seconds of a run", 1.0)), 1
+    ):
+        axes = figure.add_subplot(1, 2, number, sharey=figure.axes[0] if number > 1 else None)
+        for setting, look in looks.items():
+            for state, runs in frame[frame["setting"] == setting].groupby("state"):
+                mean = runs.groupby("epsilon")[[column, section.metric]].mean().dropna()
+                axes.plot(
+                    mean[column] / unit, mean[section.metric], color=look.colour, marker=look.marker, markersize=5,
+                    markerfacecolor=look.colour if state == PRIVATE else "white", linestyle="none", label=setting,
+                )  # fmt: skip
+        if column == "bytes" and "bytes_of_rows" in frame and frame["bytes_of_rows"].notna().any():
+            for size in sorted(frame["bytes_of_rows"].dropna().unique())[:2]:
+                axes.axvline(size / unit, color=PUBLISHED, linestyle=":", linewidth=0.8, label="sending the raw rows")
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlabel(label)
+        axes.set_ylabel(METRICS[section.metric])
+    figure.suptitle(f"{section.title}: cost; a mark an epsilon, hollow: no guarantee", x=0.01, ha="left", fontsize=9)
+    legend_below(figure)
+    return figure
+
+
+def plain(names: Sequence[str]) -> list[str]:
+    """Names for an axis: a dollar sign starts no formula, and what is very long is cut."""
+    short = [str(name) if len(str(name)) <= _LONGEST else f"{str(name)[: _LONGEST - 1]}…" for name in names]
+    return [name.replace("$", r"\$") for name in short]

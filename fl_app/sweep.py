@@ -1,0 +1,111 @@
+"""Sweeps: how many runs there will be, and which of them are still missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from dpforest.errors import DPForestError
+from fl_app.config import conf_folder
+from fl_app.experiment import ConfigurationError, Experiment
+from fl_app.run_folder import FAILED, find_runs, read_run
+
+_COMMAND = "multirun.yaml"  # Hydra's record of a sweep
+_RESUME = "+resume="
+
+
+def count_runs(overrides: Sequence[str]) -> int:
+    """How many runs a sweep with these overrides has, those of its experiment file included."""
+    parser = OverridesParser.create()
+    # An experiment file may bring axes of its own, as hydra.sweeper.params.
+    plain = [text for text in overrides if not parser.parse_override(text).is_sweep_override()]
+    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
+        config = compose("config", plain, return_hydra_config=True)
+    axes = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
+    batches = BasicSweeper.split_arguments(parser.parse_overrides([*axes, *overrides]), None)
+    return sum(map(len, batches))
+
+
+def split_resume(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
+    """Arguments without ``+resume=FOLDER``, completed to continue that sweep.
+
+    Returns
+    -------
+    arguments : list of str
+        With ``-m``, the sweep's own overrides if none are given, and its folder.
+    folder : Path or None
+        The sweep to continue.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no sweep in the folder.
+    """
+    named = [text.removeprefix(_RESUME) for text in arguments if text.startswith(_RESUME)]
+    if not named:
+        return list(arguments), None
+    folder = Path(named[-1].strip("'\"")).expanduser().absolute()
+    if not (folder / _COMMAND).is_file():
+        raise ConfigurationError(f"resume {str(folder)!r}: no sweep there (no {_COMMAND}); give a sweep's folder")
+    rest = [text for text in arguments if not text.startswith(_RESUME) and text not in ("-m", "--multirun")]
+    if not any("=" in text for text in rest):
+        rest += _stored(folder)
+    quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
+    return ["-m", *rest, f"hydra.sweep.dir='{quoted}'"], folder
+
+
+def _stored(folder: Path) -> list[str]:
+    try:
+        told = yaml.safe_load((folder / _COMMAND).read_text(encoding="utf-8"))
+        overrides = told["hydra"]["overrides"]
+        stored = [*overrides["hydra"], *overrides["task"]]
+    except (OSError, KeyError, TypeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{folder / _COMMAND} is damaged: {error}; give the sweep's overrides anew") from error
+    return [str(text) for text in stored if not str(text).startswith(("hydra.sweep.dir", "hydra.mode"))]
+
+
+class Missing:
+    """What a sweep that is continued lacks.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the sweep.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._done: set[str] = set()
+        for run in find_runs([folder]):
+            try:
+                self._done.add(_key(read_run(run)["config"]))
+            except DPForestError:
+                continue  # a damaged run is run again
+
+    def has(self, experiment: Experiment) -> bool:
+        """Whether a finished run of the same experiment is there."""
+        return _key(experiment.to_dict()) in self._done
+
+    @staticmethod
+    def place(output: Path) -> Path:
+        """Where a missing run goes: its own folder, emptied of a failed try, or the next number that is free."""
+        number = int(output.name) if output.name.isdecimal() else 0
+        if (output / FAILED).is_file():
+            shutil.rmtree(output)
+        while output.is_dir() and any(output.iterdir()):
+            number += 1
+            output = output.with_name(str(number))
+        return output
+
+
+def _key(config: dict[str, Any]) -> str:
+    # Through YAML, as run folders keep it: a tuple is a list there.
+    plain = yaml.safe_load(yaml.safe_dump({key: value for key, value in config.items() if key != "overrides"}))
+    return json.dumps(plain, sort_keys=True)

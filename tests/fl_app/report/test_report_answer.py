@@ -1,0 +1,157 @@
+"""What is compared with what, and the answer in words."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from made_up_runs import CLIENT_UNIT, write_run, write_sweep
+
+from dpforest.errors import DPForestError
+from fl_app.report.answer import answer
+from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, gather
+
+
+def test_the_sentence_agrees_with_a_calculation_by_hand(tmp_path: Path) -> None:
+    for seed, (ours, theirs) in enumerate([(0.80, 0.55), (0.82, 0.54), (0.84, 0.56)]):
+        # Three clients around each mean: 0.02 below, at, and above it.
+        for name, mean in (("one_shot", ours), ("dp_sgd", theirs)):
+            write_run(tmp_path / f"{name}{seed}", name, 1.0, seed, [mean - 0.02, mean, mean + 0.02])
+    write_run(tmp_path / "open", "centralized", math.inf, 0, [0.9], noised=False)
+    (section,) = gather([tmp_path]).sections
+    found = answer(section)
+    # Means: (0.80 + 0.82 + 0.84) / 3 = 0.82; (0.55 + 0.54 + 0.56) / 3 = 0.55. Gaps 0.25, 0.28, 0.28: 0.27 on average.
+    # With three values, the expanded interval goes from the lowest to the highest.
+    assert found.words() == [
+        "Per record: one_shot is best at epsilon 1.",
+        "At epsilon 1 per record, one_shot is best: accuracy 0.820 ± 0.020 (3 seeds; pure); "
+        "it is ahead of dp_sgd (0.550 ± 0.010) by 0.270 [0.250 to 0.280].",
+        "Without privacy, centralized reaches accuracy 0.900 (1 seed).",
+    ]
+
+
+def test_what_may_be_chance_is_called_no_difference(tmp_path: Path) -> None:
+    for seed, (ours, theirs) in enumerate([(0.80, 0.79), (0.80, 0.82), (0.80, 0.78)]):
+        write_run(tmp_path / f"a{seed}", "one_shot", 1.0, seed, [ours] * 3)
+        write_run(tmp_path / f"b{seed}", "boost", 1.0, seed, [theirs] * 3)
+    found = answer(gather([tmp_path]).sections[0])
+    assert found.words()[1].startswith("At epsilon 1 per record, one_shot has the highest mean accuracy: 0.800 ± 0.000")
+    assert "no difference from boost (0.797 ± 0.020) is shown: 0.003 [-0.020 to 0.020]" in found.words()[1]
+    assert "one_shot has the highest mean, but no difference from boost is shown at epsilon 1" in found.headline()
+
+
+def test_one_seed_is_too_few(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "one_shot", accuracy=[0.9, 0.9])
+    write_run(tmp_path / "b", "boost", accuracy=[0.1, 0.1])
+    assert "1 seed is too few to call that a difference" in answer(gather([tmp_path]).sections[0]).words()[1]
+
+
+def test_what_guarantees_nothing_is_never_the_answer(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "one_shot", accuracy=[0.5, 0.5])
+    write_run(tmp_path / "b", "fext_published", accuracy=[0.9, 0.9], unprotected="leaf values")
+    write_run(tmp_path / "c", "fedavg", accuracy=[0.95, 0.95], noised=False)
+    (section,) = gather([tmp_path]).sections
+    assert sorted(section.frame["state"]) == sorted([PRIVATE, UNPROVEN, OPEN])
+    found = answer(section)
+    assert found.verdicts[0].best.setting == "one_shot"
+    assert "fext_published shows 0.900, but without a valid guarantee" in found.words()[1]
+    assert found.reference is not None
+    assert found.reference.setting == "fedavg"
+
+
+def test_units_have_answers_of_their_own(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "one_shot", accuracy=[0.5, 0.5])
+    write_run(tmp_path / "b", "dp_fedavg", accuracy=[0.9, 0.9], unit=CLIENT_UNIT)
+    verdicts = answer(gather([tmp_path]).sections[0]).verdicts
+    assert {(v.unit, v.best.setting) for v in verdicts} == {
+        ("record", "one_shot"),
+        ("client's whole data", "dp_fedavg"),
+    }
+
+
+def test_leaders_are_told_by_ranges_of_epsilon(tmp_path: Path) -> None:
+    write_sweep(tmp_path, ("one_shot", "boost"), (0.1, 1.0, 10.0))
+    assert answer(gather([tmp_path]).sections[0]).headline() == "Per record: one_shot is best at epsilon 0.1 to 10."
+
+
+def test_data_sets_targets_and_evaluations_are_never_mixed(tmp_path: Path) -> None:
+    write_run(tmp_path / "a")
+    write_run(tmp_path / "b", dataset={"name": "hugadb"})
+    write_run(tmp_path / "c", classes=("sick", "well"))
+    write_run(tmp_path / "d", target=True)
+    write_run(tmp_path / "e", evaluation={"split": "subject"})
+    write_run(tmp_path / "f", evaluation={"part": "validation"})
+    write_run(tmp_path / "g", dataset={"name": "table", "path": "/one.csv"})
+    write_run(tmp_path / "h", dataset={"name": "table", "path": "/two.csv"})
+    # Another place of the same public data set, another fold and another seed are the same question.
+    write_run(tmp_path / "i", dataset={"path": "/elsewhere"}, seed=1)
+    write_run(tmp_path / "j", evaluation={"fold": 1})
+    sections = gather([tmp_path]).sections
+    assert len(sections) == 8
+    assert sorted(len(section.rows) for section in sections) == [1] * 7 + [3]
+    assert len({section.slug for section in sections}) == 8
+    titles = " | ".join(section.title for section in sections)
+    for words in (
+        "hugadb, row split",
+        "path = /one.csv",
+        "path = /two.csv",
+        "target = sick, well",
+        "part = validation",
+    ):
+        assert words in titles
+
+
+def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
+    write_run(tmp_path / "a")
+    write_run(tmp_path / "b")
+    write_run(tmp_path / "c", seed=1)
+    gathered = gather([tmp_path, tmp_path / "a"])
+    assert (len(gathered.rows), gathered.twice) == (2, 1)
+
+
+def test_a_metric_that_only_some_have_spoils_nothing(tmp_path: Path) -> None:
+    import json
+
+    write_run(tmp_path / "a", "one_shot")
+    without = write_run(tmp_path / "b", "boost")
+    metrics = json.loads((without / "metrics.json").read_text())
+    for name in ("accuracy", "balanced_accuracy", "confusion", "worst_client"):
+        del metrics[name]
+    (without / "metrics.json").write_text(json.dumps(metrics))
+    sections = gather([tmp_path]).sections
+    found = [answer(section) for section in sections if section.metric == "accuracy"]
+    assert [contender.setting for contender in found[0].verdicts[0].ranking] == ["one_shot"]
+    assert "has test metrics" in answer(gather([without]).sections[0]).headline()
+
+
+def test_folders_without_runs_are_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(DPForestError, match=r"no run in .*give folders that a run or a sweep wrote"):
+        gather([tmp_path])
+    with pytest.raises(DPForestError, match=r"no folder .*nowhere"):
+        gather([tmp_path / "nowhere"])
+
+
+def test_cut_failed_and_unfinished_runs_are_listed_with_their_reason(tmp_path: Path) -> None:
+    write_run(tmp_path / "good")
+    write_run(tmp_path / ".partial-7-123")
+    failed = write_run(tmp_path / "failed", seed=1)
+    (failed / "FAILED.txt").write_text("TooFewClients: round 1: 0 of 4\nclients\n")
+    cut = write_run(tmp_path / "cut", seed=2)
+    (cut / "privacy.json").write_text('{"guarantee": "eps')
+    headless = write_run(tmp_path / "headless", seed=3)
+    (headless / "metrics.json").unlink()
+    tables = write_run(tmp_path / "tables", seed=4)
+    (tables / "clients.csv").write_text("")
+    gathered = gather([tmp_path])
+    assert [row["run"] for row in gathered.rows] == ["good"]
+    assert {(trouble.folder.name, trouble.what) for trouble in gathered.troubles} == {
+        (".partial-7-123", "not finished"),
+        ("failed", "failed"),
+        ("cut", "damaged"),
+        ("headless", "damaged"),
+        ("tables", "damaged"),
+    }
+    reasons = {trouble.folder.name: trouble.reason for trouble in gathered.troubles}
+    assert reasons["failed"] == "TooFewClients: round 1: 0 of 4 clients"
+    assert "privacy.json" in reasons["cut"] or "damaged" in reasons["cut"]

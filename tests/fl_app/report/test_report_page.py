@@ -1,0 +1,276 @@
+"""The page and its figures, by their structure."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib
+import pytest
+from made_up_runs import write_run, write_sweep
+
+from fl_app.compare import comparison_table
+from fl_app.compare import main as compare
+from fl_app.figures import STYLE
+from fl_app.report.__main__ import main
+from fl_app.report.answer import answer
+from fl_app.report.gather import Section, gather
+from fl_app.report.ledgers import promises
+from fl_app.report.page import REPORT, write_report
+from fl_app.report.plots import answer_picture, client_boxes, confusion_matrices, costs
+from fl_app.report.svg import inline
+
+METHODS = ("one_shot", "dp_sgd", "dp_fedavg", "fedavg")
+NASTY = '<img src=x onerror="alert(1)"> & "it\'s" $x_1$'
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep with its report; read only."""
+    folder = write_sweep(tmp_path_factory.mktemp("sweep"), METHODS, rounds=3, memorization=True)
+    failed = folder / "99"
+    failed.mkdir()
+    (failed / "FAILED.txt").write_text("BudgetExceeded: too much")
+    write_report([folder])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def section(sweep: Path) -> Section:
+    (found,) = gather([sweep]).sections
+    return found
+
+
+class _Checker(HTMLParser):
+    """Counts what is opened and closed, and collects ids and addresses."""
+
+    VOID = frozenset({"meta", "input", "br", "link", "img", "hr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        values = dict(attrs)
+        self.ids += [values["id"]] if values.get("id") else []
+        self.links += [str(values[name]) for name in ("href", "src") if name in values]
+        if tag not in self.VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.stack.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+
+def parse(page: str) -> _Checker:
+    checker = _Checker()
+    checker.feed(page)
+    assert checker.stack == []
+    return checker
+
+
+def test_the_page_is_whole_and_needs_no_network(sweep: Path) -> None:
+    checker = parse((sweep / REPORT).read_text(encoding="utf-8"))
+    assert len(set(checker.ids)) == len(checker.ids)
+    for link in checker.links:
+        if link.startswith("#"):
+            assert link[1:] in checker.ids
+        else:
+            assert (sweep / link).is_file(), "files for a paper lie beside the page"
+    assert "link" not in checker.tags
+    assert checker.tags.count("svg") == len(list((sweep / "figures").rglob("*.svg")))
+
+
+def test_every_figure_is_there_as_svg_and_png(sweep: Path) -> None:
+    names = {path.stem for path in (sweep / "figures").rglob("*.svg")}
+    assert names == {path.stem for path in (sweep / "figures").rglob("*.png")}
+    beginnings = ("answer", "epsilon-", "convergence-", "clients", "confusion-1", "confusion-no-privacy", "labels-",
+                  "importance-", "importance-map-", "memorization-", "costs", "rounds-", "alone-")  # fmt: skip
+    drawn = [start for start in beginnings if any(name.startswith(start) for name in names)]
+    # Label shares are drawn from the data of a whole configuration, which made-up runs lack.
+    assert set(beginnings) - set(drawn) <= {"labels-", "alone-"}
+
+
+def test_the_page_opens_with_the_answer(sweep: Path) -> None:
+    page = (sweep / REPORT).read_text(encoding="utf-8")
+    assert page.index("Per record: one_shot is best at epsilon 0.1 to 10.") < page.index("Score against epsilon")
+    for heading in ("Learning, over rounds", "who is served how well", "Confusion between classes", "Memorization rate",
+                    "Importance of features", "Bytes and seconds", "What each method reveals", "All runs",
+                    "What differs between runs", "fairness gap", "BudgetExceeded: too much"):  # fmt: skip
+        assert heading in page
+
+
+def test_the_answer_picture_has_a_panel_a_unit_and_all_methods_with_a_guarantee(section: Section) -> None:
+    with matplotlib.rc_context(STYLE):
+        figure = answer_picture(answer(section))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["per record", "per client's whole data"]
+    for axes in figure.axes:
+        assert axes.get_ylabel() == "accuracy"
+        assert axes.get_xlabel().startswith("epsilon")
+        assert [text.get_text() for text in axes.get_xticklabels()] == ["0.1", "1", "10"]
+    labels = set(figure.axes[0].get_legend_handles_labels()[1])
+    assert labels == {"one_shot", "dp_sgd", "without privacy: fedavg"}
+
+
+def test_boxes_hold_the_means_of_clients(section: Section) -> None:
+    figure = client_boxes(section)
+    assert figure is not None
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["0.1", "1", "10", "no privacy"]
+    assert len({line.get_label() for line in axes.lines if not line.get_label().startswith("_")}) == 4
+    own = section.clients.merge(section.frame[["setting", "epsilon"]], left_on="number", right_index=True)
+    own = own[(own["setting"] == "one_shot") & (own["epsilon"] == 0.1)]
+    assert own.groupby("client")["accuracy"].mean().min() == pytest.approx(
+        min(line.get_ydata()[0] for line in axes.lines if len(line.get_xdata()) == 1 and line.get_xdata()[0] < 5
+            and line.get_color() == "#0072B2")
+    )  # fmt: skip
+
+
+def test_confusion_shows_shares_of_the_true_class_and_names(section: Section) -> None:
+    figure = confusion_matrices(section, "1")
+    assert figure is not None
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["rest", "walk", "run"]
+    assert axes.images[0].get_array().sum(axis=1).tolist() == pytest.approx([100] * 3)
+
+
+def test_costs_are_of_bytes_and_seconds(section: Section) -> None:
+    figure = costs(section)
+    assert ["MB" in figure.axes[0].get_xlabel(), "seconds" in figure.axes[1].get_xlabel()] == [True, True]
+    assert "sending the raw rows" in figure.axes[0].get_legend_handles_labels()[1]
+
+
+def test_marks_without_a_guarantee_are_hollow_and_units_apart(sweep: Path) -> None:
+    (svg,) = (sweep / "figures").rglob("epsilon-*.svg")
+    text = svg.read_text(encoding="utf-8")
+    assert text.count("unit: one") == 2
+    assert "hollow: no guarantee" in text
+    assert text.count("fill: #ffffff; stroke: #56b4e9") > 0, "fedavg is hollow"
+
+
+def test_the_ledger_table_names_what_leaves_a_client(section: Section, tmp_path: Path) -> None:
+    first = promises(section)[0]
+    assert first.state == "holds"
+    facts = dict(first.facts)
+    assert facts["Does a guarantee hold?"] == "yes"
+    assert facts["Who must be trusted"] == "nobody but the client is trusted"
+    (release,) = first.releases
+    assert (release.what, release.protection) == ("class counts of the leaves", "discrete Laplace")
+    assert (release.cost, release.share) == ("epsilon = 1", "100 %")
+    (open_,) = [promise for promise in promises(section) if promise.setting == "fedavg"]
+    assert [(r.what, r.protection, r.cost) for r in open_.releases] == [("weights", "nothing", "not bounded")]
+
+
+def test_the_terminal_has_the_same_table(section: Section, sweep: Path) -> None:
+    page = (sweep / REPORT).read_text(encoding="utf-8")
+    table = comparison_table(section.rows)
+    ranges = re.findall(r"[\d.]+ \[[\d.]+ to [\d.]+\]", table)
+    assert ranges
+    assert all(numbers in page for numbers in ranges)
+
+
+def test_names_with_html_quotes_and_formulas_are_only_text(tmp_path: Path) -> None:
+    for seed in range(1):
+        write_run(tmp_path / f"a b '{seed}'", "one_shot", seed=seed, classes=(NASTY, "b c"), features=(NASTY, "x y"),
+                  dataset={"name": "table", "path": f"/data/{NASTY}"}, candidates=NASTY)  # fmt: skip
+    write_run(tmp_path / "other", "one_shot", classes=(NASTY, "b c"), candidates="grid",
+              dataset={"name": "table", "path": f"/data/{NASTY}"})  # fmt: skip
+    page = write_report([tmp_path]).read_text(encoding="utf-8")
+    checker = parse(page)
+    assert "img" not in checker.tags
+    assert "<img" not in page
+    assert "&lt;img" in page
+    assert all(" " not in path.name and "<" not in path.name for path in (tmp_path / "figures").rglob("*"))
+
+
+def test_regression_shows_r2_and_mse(tmp_path: Path) -> None:
+    write_sweep(tmp_path, ("fext",), (1.0,), seeds=2, target=True, rounds=2)
+    page = write_report([tmp_path]).read_text(encoding="utf-8")
+    assert "R^2 0." in page
+    (svg,) = (tmp_path / "figures").rglob("epsilon-*.svg")
+    text = svg.read_text(encoding="utf-8")
+    assert "R^2" in text
+    assert "MSE" in text
+
+
+def test_runs_that_all_failed_make_a_page_that_says_so(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "FAILED.txt").write_text("SimulationFailed: no memory")
+    page = write_report([tmp_path]).read_text(encoding="utf-8")
+    parse(page)
+    assert "No run came to its end" in page
+    assert "SimulationFailed: no memory" in page
+
+
+def test_the_command_writes_from_several_sweeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = write_sweep(tmp_path / "one", ("one_shot",), (1.0,), seeds=1)
+    other = write_sweep(tmp_path / "other", ("one_shot_published",), (1.0,), seeds=1,
+                        dataset={"name": "hugadb", "path": "/nowhere"})  # fmt: skip
+    assert main([str(one), str(other), "--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert "hugadb, row split:" in printed
+    assert "watch, row split:" in printed
+    assert not (other / REPORT).exists()
+    page = (tmp_path / "out" / REPORT).read_text(encoding="utf-8")
+    assert "Favero et al. 2024, fig. 2 and 3" in page, "published values stand with their source"
+    (svg,) = (tmp_path / "out").rglob("epsilon-hugadb*.svg")
+    assert "Favero et al. 2024, fig. 2 and 3, depth 5" in svg.read_text(encoding="utf-8")
+    write_run(one / "new", "boost", math.inf, 7)
+    page = write_report([one]).read_text(encoding="utf-8")
+    assert "2 runs" in page
+    shutil.rmtree(one / "figures")
+    assert parse(page).tags.count("svg") > 3, "the page does not need its files"
+    assert not list(one.glob(".report*"))
+
+
+def test_the_terminal_prints_a_table_a_section_and_the_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in range(2):
+        write_run(tmp_path / f"a{seed}", "one_shot", seed=seed)
+        write_run(tmp_path / f"b{seed}", "fext", seed=seed, target=True, rounds=2)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "FAILED.txt").write_text("no power")
+    assert compare([str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.count("accuracy  ") == 1
+    assert printed.out.count("r2  ") == 1
+    assert "Per record: one_shot is the only method with a guarantee at epsilon 1." in printed.out
+    assert "failed: no power" in printed.err
+    assert compare([str(tmp_path / "c")]) == 1
+
+
+def test_the_command_refuses_what_is_no_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: no run in")
+    assert error.count("\n") == 1
+
+
+def test_ids_of_two_figures_do_not_meet() -> None:
+    svg = '<?xml version="1.0"?>\n<svg height="10pt" width="20pt"><defs><path id="m"/></defs><use href="#m"/></svg>'
+    one, two = inline(svg, "a"), inline(svg, "b")
+    ids = [re.search(r'path id="([^"]+)"', text)[1] for text in (one, two)]  # type: ignore[index]
+    assert ids[0] != ids[1]
+    assert f'href="#{ids[0]}"' in one
+
+
+def test_five_hundred_runs_fit_on_one_page(tmp_path: Path) -> None:
+    write_sweep(tmp_path, ("one_shot", "boost"), tuple(map(float, range(1, 11))), seeds=25, clients=2)
+    path = write_report([tmp_path])
+    page = path.read_text(encoding="utf-8")
+    assert "500 of 500 runs" in page
+    assert page.count("<tr data-m=") == 500
+    assert path.stat().st_size < 8e6
+    assert "(25 seeds; pure)" in page

@@ -1,0 +1,45 @@
+"""What a user sees: bars with the time left on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from fl_app.screen import Bars
+
+
+def test_bars_say_how_many_runs_and_rounds_are_done_and_what_is_left() -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with Bars(screen) as bars:
+        bars.sweep(3)
+        with bars.run("one_shot on watch"):
+            bars.round(2, 5)
+            bars._progress.refresh()
+            shown = screen.file.getvalue()  # type: ignore[attr-defined]
+        bars._progress.refresh()
+    assert "one_shot on watch" in shown
+    assert "2/5" in shown
+    assert "0/3" in shown
+    assert "left 0:00:0" in shown, "of the run, at the pace of its first two rounds"
+    assert "1/3" in screen.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_run_that_breaks_counts_as_done() -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with Bars(screen) as bars:
+        bars.sweep(2)
+        with pytest.raises(RuntimeError), bars.run("x"):
+            raise RuntimeError
+        bars._progress.refresh()
+    assert "1/2" in screen.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_nothing_is_drawn_where_output_is_no_terminal() -> None:
+    screen = Console(file=io.StringIO(), force_terminal=False)
+    with Bars(screen) as bars:
+        bars.sweep(1)
+        with bars.run("x"):
+            bars.round(1, 2)
+    assert screen.file.getvalue() == ""  # type: ignore[attr-defined]

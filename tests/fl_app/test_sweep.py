@@ -1,0 +1,123 @@
+"""Sweeps leave a report, go on where they were interrupted, and survive runs that fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hand_made import make, write_table
+
+from fl_app.config import compose_config
+from fl_app.experiment import ConfigurationError
+from fl_app.run_folder import failure_of, find_failed, find_runs, write_failure
+from fl_app.sweep import Missing, count_runs, split_resume
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "runs"),
+    [
+        (["seed=range(5)"], 5),
+        (["strategy=one_shot,standalone", "privacy.epsilon=0.1,1,10", "seed=range(5)"], 30),
+        (["experiment=compare_watch"], 75),
+        (["experiment=compare_watch", "seed=0"], 15),
+        (["experiment=favero2024", "privacy.epsilon=1,10"], 80),
+        (["seed=3"], 1),
+    ],
+)
+def test_runs_are_counted_with_those_of_the_experiment_file(overrides: list[str], runs: int) -> None:
+    assert count_runs(overrides) == runs
+
+
+@pytest.mark.parametrize("name", ["compare_watch", "compare_hugadb"])
+def test_the_comparisons_can_be_composed(name: str) -> None:
+    assert compose_config([f"experiment={name}"]).dataset.name == name.removeprefix("compare_")
+
+
+def test_without_resume_arguments_stay_as_they_are() -> None:
+    assert split_resume(["-m", "seed=1,2"]) == (["-m", "seed=1,2"], None)
+
+
+def test_resume_takes_the_overrides_of_the_sweep(tmp_path: Path) -> None:
+    folder = tmp_path / "my sweep's"
+    folder.mkdir()
+    told = {"hydra": {"overrides": {"hydra": ["hydra.mode=MULTIRUN"], "task": ["strategy=one_shot", "seed=range(3)"]}}}
+    (folder / "multirun.yaml").write_text(yaml.safe_dump(told))
+    arguments, found = split_resume([f"+resume={folder}"])
+    assert found == folder
+    assert arguments[:3] == ["-m", "strategy=one_shot", "seed=range(3)"]
+    assert arguments[3] == f"hydra.sweep.dir='{tmp_path}/my sweep\\'s'"
+    given, _ = split_resume(["-m", "seed=range(9)", f"+resume={folder}"])
+    assert given[:2] == ["-m", "seed=range(9)"]
+
+
+def test_resume_of_what_is_no_sweep_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"no sweep there .*give a sweep's folder"):
+        split_resume([f"+resume={tmp_path}"])
+    (tmp_path / "multirun.yaml").write_text("hydra: 3")
+    with pytest.raises(ConfigurationError, match="damaged"):
+        split_resume([f"+resume={tmp_path}"])
+
+
+def test_a_missing_run_gets_a_folder_that_is_free(tmp_path: Path) -> None:
+    place = Missing.place
+    assert place(tmp_path / "0") == tmp_path / "0"
+    write_failure(tmp_path / "0", ["seed=1"], "no power")
+    assert place(tmp_path / "0") == tmp_path / "0"
+    assert not (tmp_path / "0").exists(), "the failed try made room"
+    for number in (0, 1):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "metrics.json").write_text("{}")
+    assert place(tmp_path / "0") == tmp_path / "2"
+
+
+def sweep(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "DPFOREST_RUNS": str(folder)}
+    command = [sys.executable, "-m", "fl_app", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_a_sweep_reports_and_goes_on_with_what_is_missing(tmp_path: Path) -> None:
+    dataset: dict[str, Any] = write_table(tmp_path)
+    table = [f"dataset.{key}={value}" for key, value in dataset.items() if key != "name"]
+    first = sweep(
+        tmp_path, "-m", "engine.kind=in_process", "dataset=table", *table, "strategy.depth=2,-3", "seed=range(2)"
+    )
+    assert first.returncode == 1, "two runs failed"
+    (folder,) = tmp_path.glob("sweep-*")
+    assert [run.name for run in find_runs([folder])] == ["0", "1"]
+    assert [run.name for run in find_failed([folder])] == ["2", "3"]
+    assert "depth" in failure_of(folder / "2")
+    page = (folder / "report.html").read_text()
+    assert "2 runs" in page
+    assert "depth -3" in page
+    assert f"+resume={folder}" in first.stdout.replace("\n", "")
+
+    # As if it had been interrupted after its first run.
+    kept = (folder / "0" / "metrics.json").stat().st_mtime_ns
+    (folder / "1" / "metrics.json").unlink()
+    again = sweep(tmp_path, f"+resume={folder}")
+    assert again.stdout.count("there already") == 1
+    assert (folder / "0" / "metrics.json").stat().st_mtime_ns == kept
+    seeds = [yaml.safe_load((run / "config.yaml").read_text())["seed"] for run in find_runs([folder])]
+    assert sorted(seeds) == [0, 1]
+    assert len(find_failed([folder])) == 2, "what fails again is listed again, once"
+
+
+def test_an_experiment_is_recognised_by_its_folder(tmp_path: Path) -> None:
+    from fl_app.client_app import app as client_app
+    from fl_app.grids import InProcessGrid
+    from fl_app.jobs import run_job
+
+    dataset = write_table(tmp_path)
+    run_job(make(dataset, seed=1, memorization=[5]), InProcessGrid(client_app, 4), tmp_path / "sweep" / "0")
+    missing = Missing(tmp_path / "sweep")
+    assert missing.has(make(dataset, seed=1, memorization=[5]))
+    assert not missing.has(make(dataset, seed=2, memorization=[5]))
+    assert not missing.has(make(dataset, seed=1, memorization=[5], epsilon="inf"))
