@@ -16,6 +16,8 @@ Auto = Literal["auto"]
 MAX_DEPTH = 14
 # Smallest scale of gradients in whole numbers: one part in 256 of the clip.
 _LEAST_UNIT = 256
+# Largest such scale: sums of whole numbers then fit 64 bits.
+_LARGEST_UNIT = 2**24
 # Noise of a party that leaves no trace of the grid of whole numbers.
 _LEAST_SHARE = 16.0
 # Noise of a leaf, in gradients at the clip, below which more budget makes no deeper trees.
@@ -188,7 +190,8 @@ def make_plan(
     Raises
     ------
     DPForestError
-        The budget has no delta for Gaussian noise, a meaningless one, or one for pure noise.
+        The budget has no delta for Gaussian noise, a meaningless one, or one for pure noise; or so much or so
+        little noise does not fit whole numbers.
     """
     # The last digits of the solved mu are not to decide whether the budget is kept.
     mu = gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9) if budget.delta else math.inf
@@ -253,6 +256,8 @@ def _scaled(
         needed = squared_sensitivity(unit) / (mu * _LEAST_SHARE) ** 2 / shares
         if needed >= 1 or math.isinf(mu):
             return unit, DiscreteGaussianSums.for_mu(mu, squared_sensitivity(unit), shares)
+        if unit >= _LARGEST_UNIT:
+            raise DPForestError("epsilon is so large that whole numbers cannot show its noise: use inf for no noise")
         unit *= 2
 
 

@@ -57,11 +57,19 @@ def epsilon_of_gaussian(mu: float, delta: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Largest mu of Gaussian releases that stay (epsilon, delta)-private; the inverse of the above."""
+    """Largest mu of Gaussian releases that stay (epsilon, delta)-private; the inverse of the above.
+
+    Raises
+    ------
+    DPForestError
+        Delta is meaningless, or both are too small for any noise.
+    """
     if math.isinf(epsilon):
         return math.inf
     check_delta(delta)
     low, high = 1e-12, 1.0
+    if epsilon_of_gaussian(low, delta) > epsilon:
+        raise DPForestError(f"epsilon {epsilon:g} at delta {delta:g} takes more noise than any number holds: raise one")
     while epsilon_of_gaussian(high, delta) < epsilon:
         high *= 2
     return float(brentq(lambda mu: epsilon_of_gaussian(mu, delta) - epsilon, low, high, xtol=1e-14, rtol=1e-13))

@@ -36,6 +36,8 @@ class Budget:
             raise DPForestError(f"epsilon {self.epsilon!r} must be a positive number (or inf for no privacy)")
         if math.isnan(self.epsilon) or self.epsilon <= 0:
             raise DPForestError(f"epsilon {self.epsilon} must be positive (use inf for a run without privacy)")
+        if isinstance(self.delta, bool) or not isinstance(self.delta, int | float):
+            raise DPForestError(f"delta {self.delta!r} must be a number from 0, below 1")
         if self.delta != 0:
             check_delta(self.delta)
 

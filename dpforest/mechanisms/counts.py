@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.ledger import ALL_ROWS, Entry, Ledger
-from dpforest.noise import Noise
+from dpforest.noise import Noise, check_scale
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,18 @@ class DiscreteLaplaceCounts:
         Cost of one release; ``inf`` adds no noise.
     sensitivity : int
         Largest change of the counts in L1 norm when one record is added or removed.
+
+    Raises
+    ------
+    DPForestError
+        The noise does not fit 64 bits.
     """
 
     epsilon: float
     sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        check_scale(self.sensitivity / self.epsilon if self.epsilon else math.inf)
 
     @property
     def variance(self) -> float:

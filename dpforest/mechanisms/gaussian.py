@@ -31,7 +31,7 @@ import numpy as np
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import ALL_ROWS, Entry, Ledger
-from dpforest.noise import Noise
+from dpforest.noise import Noise, check_scale
 
 _ROUNDING_VARIANCE = 9.0
 
@@ -53,7 +53,7 @@ class DiscreteGaussianSums:
     Raises
     ------
     DPForestError
-        A share of the noise is below 3: scale the sums up.
+        A share of the noise is below 3: scale the sums up. Or the noise does not fit 64 bits.
     """
 
     sigma: float
@@ -61,6 +61,7 @@ class DiscreteGaussianSums:
     shares: int = 1
 
     def __post_init__(self) -> None:
+        check_scale(self.sigma)
         if self.shares < 1 or self.squared_sensitivity < 1:
             raise DPForestError(
                 f"shares {self.shares} and squared sensitivity {self.squared_sensitivity} must be 1 or more"

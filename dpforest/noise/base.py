@@ -6,7 +6,25 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from dpforest.errors import DPForestError
+
 Shape = int | tuple[int, ...]
+# Of a scale or sigma. What 64 bits cannot hold is then 4000 scales away, which no draw ever is.
+LARGEST_SCALE = 2.0**50
+
+
+def check_scale(scale: float) -> None:
+    """Refuse noise that does not fit 64 bits: a draw that is cut off there would show the number beneath it.
+
+    Raises
+    ------
+    DPForestError
+    """
+    if not scale <= LARGEST_SCALE:
+        raise DPForestError(
+            f"noise of scale {scale:.3g} is above {LARGEST_SCALE:.3g} and would leave nothing: give a release a larger "
+            "part of epsilon"
+        )
 
 
 class Noise(ABC):
@@ -18,11 +36,11 @@ class Noise(ABC):
 
     @abstractmethod
     def discrete_laplace(self, scale: float, shape: Shape) -> np.ndarray:
-        """Two-sided geometric noise, P(k) proportional to ``exp(-|k| / scale)``; int64."""
+        """Two-sided geometric noise, P(k) proportional to ``exp(-|k| / scale)``; int64. See `check_scale`."""
 
     @abstractmethod
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
-        """Discrete Gaussian noise, P(k) proportional to ``exp(-k^2 / (2 sigma^2))``; int64."""
+        """Discrete Gaussian noise, P(k) proportional to ``exp(-k^2 / (2 sigma^2))``; int64. See `check_scale`."""
 
     @abstractmethod
     def permute_and_flip(self, scores: np.ndarray, scale: float) -> np.ndarray:

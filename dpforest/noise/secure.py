@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.noise.base import Noise, Shape
+from dpforest.noise.base import Noise, Shape, check_scale
 
 
 class Secure(Noise):
     """Cryptographically secure noise without a seed."""
 
     def discrete_laplace(self, scale: float, shape: Shape) -> np.ndarray:
+        check_scale(scale)
         dp = _opendp()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
         return _sample(dp.m.make_laplace(*space, scale=float(scale)), shape)
 
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
+        check_scale(sigma)
         dp = _opendp()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         return _sample(dp.m.make_gaussian(*space, scale=float(sigma)), shape)

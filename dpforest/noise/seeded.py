@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from dpforest.noise.base import Noise, Shape
+from dpforest.noise.base import Noise, Shape, check_scale
 
 
 class Seeded(Noise):
@@ -23,9 +23,11 @@ class Seeded(Noise):
         self._rng = np.random.default_rng(seed)
 
     def discrete_laplace(self, scale: float, shape: Shape) -> np.ndarray:
+        check_scale(scale)
         return _geometric_differences(self._rng, int(np.prod(shape)), float(scale)).reshape(shape)
 
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
+        check_scale(sigma)
         # Rejection from the discrete Laplace distribution (Canonne, Kamath, Steinke 2020, algorithm 3).
         size = int(np.prod(shape))
         out = np.empty(size, dtype=np.int64)
@@ -33,7 +35,7 @@ class Seeded(Noise):
         filled = 0
         while filled < size:
             wanted = int((size - filled) * 1.6) + 16
-            y = self.discrete_laplace(t, wanted)
+            y = _geometric_differences(self._rng, wanted, float(t))
             accept = self._rng.random(wanted) < np.exp(-((np.abs(y) - sigma**2 / t) ** 2) / (2 * sigma**2))
             kept = y[accept][: size - filled]
             out[filled : filled + kept.size] = kept
@@ -58,9 +60,7 @@ def _geometric_differences(rng: np.random.Generator, size: int, scale: float) ->
     """
     drawn = np.empty(size, dtype=np.int64)
     for i in range(size):
-        # The limit keeps 64-bit integers from overflowing where a budget is next to nothing.
-        first = min(scale * rng.standard_exponential(), 2.0**61)
-        drawn[i] = np.int64(first) - np.int64(min(scale * rng.standard_exponential(), 2.0**61))
+        drawn[i] = np.int64(scale * rng.standard_exponential()) - np.int64(scale * rng.standard_exponential())
     return drawn
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -190,6 +191,11 @@ class BoostServer(ServerSide):
         epsilon = self.task.budget.epsilon
         if is_enough(epsilon):
             return
+        if not is_enough(math.inf):
+            raise DPForestError(
+                f"about {rows} records of {parties} clients are too few for a tree, whatever epsilon "
+                "(set strategy.depth to try anyway)"
+            )
         while not is_enough(epsilon):
             epsilon *= 1.1
         raise DPForestError(

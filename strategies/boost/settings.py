@@ -12,7 +12,8 @@ from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.noise_share import noise_tail
 
 # Chance that the noise of any client and round exceeds what fits a secure sum; the client then drops out of the round.
-_TAIL = 1e-9
+# It adds to delta, so it must be far below any.
+_TAIL = 1e-30
 # More leaves than any run has, for that chance.
 _MOST_LEAVES = 2**14
 # How many times the public number of records a client may have before its sums are cut off.
@@ -65,7 +66,8 @@ def trust(settings: FederatedBoostSettings) -> str:
         return "server and other clients not trusted"
     return (
         "for sums over clients by secure aggregation: the server follows the protocol (it may look at all it gets), "
-        f"at most {settings.colluders} clients collude with it, at most {settings.dropouts} drop out of a sum"
+        f"at most {settings.colluders} clients collude with it (one that takes its own noise off what is published "
+        f"counts as such), at most {settings.dropouts} drop out of a sum"
     )
 
 
@@ -110,7 +112,7 @@ def secure_terms(task: Task, plan: BoostPlan) -> SecureTerms:
     Raises
     ------
     DPForestError
-        There are too few clients for so many dropouts and colluders.
+        There are too few clients for so many dropouts and colluders, or too much noise for 64 bits.
     """
     settings: FederatedBoostSettings = task.settings
     outputs = task.schema.n_outputs + 1
@@ -119,6 +121,11 @@ def secure_terms(task: Task, plan: BoostPlan) -> SecureTerms:
     needed = tail + _ROOM * (task.schema.rows or _FALLBACK_ROWS) * max(plan.unit, plan.marginal_unit)
     # In 32 bits if that is enough: the masked vectors then take half the bytes.
     bits = 31 if needed * task.clients < 2**31 else 62
+    if needed * task.clients >= 2**62:
+        raise DPForestError(
+            f"sums of up to {needed:.3g} of each of {task.clients} clients do not fit 64 bits: "
+            "choose an epsilon that is less extreme"
+        )
     largest = (2**bits - 1) // max(1, task.clients)
     terms = Terms(task.clients, task.rounds + 1, largest, settings.dropouts, settings.colluders)
     return SecureTerms(terms, largest - tail)

@@ -76,6 +76,22 @@ def test_a_record_with_an_impossible_score_adds_no_gradient() -> None:
     assert (out[2] != 0).all()
 
 
+@pytest.mark.parametrize("clip", [1e-250, 1e-310, 5e-324])
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_clip_at_which_the_arithmetic_underflows_keeps_the_bound(clip: float, order: int) -> None:
+    """Records that the model is all but sure of, under a clip that a hostile server chose."""
+    for n_classes in (2, 3, 4, 5):
+        scores = np.zeros((40, n_classes), dtype=np.float32)
+        scores[:, 0] = np.linspace(0, 1000, 40)
+        out = np.empty((40, n_classes), dtype=np.int32)
+        kernels.class_gradients(scores, np.arange(40) % 2, clip, 256, order, out)
+        assert max(sum(abs(v) ** order for v in row) for row in out.astype(object)) <= 256**order
+    errors = np.array([0.0, 1e-300, 1e-170, -1e-160, 1.0])
+    out = np.empty((5, 1), dtype=np.int32)
+    kernels.squared_gradients(np.zeros((5, 1), np.float32), errors, clip, 256, order, out)
+    assert np.abs(out.astype(np.int64)).max() <= 256
+
+
 def structure_and_start(schema: Schema, X: np.ndarray, y: np.ndarray, settings: BoostSettings, budget: Budget):
     plan = make_plan(settings, budget, 3, schema)
     booster = Booster(schema, make_plan(settings, FREE, 3, schema), seed=5)
@@ -278,3 +294,18 @@ def test_settings_say_what_is_allowed(options: dict, message: str) -> None:
 def test_a_delta_that_does_not_fit_is_refused(budget: Budget, options: dict, rows: int | None, message: str) -> None:
     with pytest.raises(DPForestError, match=message):
         make_plan(BoostSettings(**options), budget, 5, CLASSES.with_rows(rows))
+
+
+@pytest.mark.parametrize(
+    ("budget", "options", "message"),
+    [
+        (Budget(1e18, 1e-6), {}, "epsilon is so large"),
+        (Budget(1e300, 1e-6), {}, "epsilon is so large"),
+        (Budget(1e-20, 1e-20), {}, "epsilon 1e-20 at delta 1e-20 takes more noise"),
+        (Budget(1e-300), {"pure": True}, "noise of scale"),
+        (Budget(1.0, 1e-6), {"marginal_share": 1e-60}, "noise of scale"),
+    ],
+)
+def test_noise_that_no_whole_numbers_hold_is_refused(budget: Budget, options: dict, message: str) -> None:
+    with pytest.raises(DPForestError, match=message):
+        make_plan(BoostSettings(**options), budget, 5, CLASSES)

@@ -219,6 +219,12 @@ def test_budgets_must_be_positive(epsilon):
         Budget(epsilon)
 
 
+@pytest.mark.parametrize("delta", ["1e-6", None, True])
+def test_deltas_must_be_numbers(delta):
+    with pytest.raises(DPForestError, match=r"delta .* must be a number"):
+        Budget(1.0, delta)
+
+
 @pytest.mark.parametrize("delta", [-1e-6, 1.0, 2.0, math.nan])
 def test_deltas_must_be_below_one(delta):
     with pytest.raises(DPForestError, match=r"delta .* must lie between 0 and 1"):

@@ -8,7 +8,7 @@ from privacy_check import HalvedNoise, certain_loss
 
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger import Budget, Ledger
-from dpforest.mechanisms import DiscreteLaplaceCounts, Selection
+from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, Selection
 from dpforest.noise import Secure, Seeded
 
 SOURCES = {"seeded": lambda: Seeded(2024), "secure": Secure}
@@ -122,6 +122,25 @@ def test_a_seed_repeats_its_noise_and_the_secure_source_does_not():
     assert again[0] == again[1]
     assert Seeded(4).discrete_laplace(9.0, 40).tolist() != again[0]
     assert Secure().discrete_laplace(1e9, 4).tolist() != Secure().discrete_laplace(1e9, 4).tolist()
+
+
+@source_names
+@pytest.mark.parametrize("sampler", ["discrete_laplace", "discrete_gaussian"])
+def test_noise_beyond_64_bits_is_refused(source, sampler):
+    """Cut off at 2^63, it would show exactly how much lies beneath it."""
+    draw = getattr(SOURCES[source](), sampler)
+    assert np.abs(draw(2.0**50, 200)).max() < 2**60
+    for scale in (2.0**51, 1e19, math.inf, math.nan):
+        with pytest.raises(DPForestError, match="noise of scale"):
+            draw(scale, 4)
+
+
+def test_a_budget_that_takes_noise_beyond_64_bits_is_refused():
+    for epsilon in (1e-19, 5e-324, 0.0):
+        with pytest.raises(DPForestError, match="noise of scale"):
+            DiscreteLaplaceCounts(epsilon)
+    with pytest.raises(DPForestError, match="noise of scale"):
+        DiscreteGaussianSums.for_mu(1e-19, 1)
 
 
 @source_names

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from federation import SCHEMA, Federation, table
 
-from dpforest.boosting import boost
+from dpforest.boosting import Records, boost
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.forest import load
 from dpforest.ledger import Budget, Ledger
 from dpforest.noise import Seeded
 from dpforest.schema import Schema
 from strategies.boost import BoostServer, FederatedBoostSettings
+from strategies.boost.settings import plan_of, secure_terms
 from strategies.boost.wire import read_round, write_sums
 from strategies.forests import read_model
 from strategies.messages import BadMessage
@@ -84,6 +85,7 @@ def test_the_trust_text_says_who_must_be_trusted() -> None:
     assert method.protects_itself(FederatedBoostSettings())
     distributed = FederatedBoostSettings(noise="distributed", dropouts=2, colluders=1)
     assert "at most 1 clients collude" in method.trust_under(distributed)
+    assert "one that takes its own noise off what is published counts as such" in method.trust_under(distributed)
     assert "at most 2 drop out" in method.trust_under(distributed)
     assert not method.protects_itself(distributed)
 
@@ -178,6 +180,24 @@ def test_a_distributed_run_needs_company() -> None:
     ):
         with pytest.raises(DPForestError, match=message):
             Federation(clients=clients, noise="distributed", **options)
+
+
+def test_what_tells_that_a_masked_vector_does_not_fit_is_nothing_beside_any_delta() -> None:
+    """A client drops out where its noise exceeds the room that is left for it, and that shows."""
+    run = Federation(noise="distributed", budget=Budget(1.0, 1e-15), rounds=100)
+    plan = plan_of(run.task)
+    secure = secure_terms(run.task, plan)
+    room = secure.terms.largest_value - secure.largest_sum
+    share = max(plan.sums.share, plan.marginals.share)
+    draws = run.task.clients * plan.trees * 2**14 * 4
+    # Tails of a discrete Gaussian: at most 2 exp(-m^2 / (2 s^2)) (Canonne, Kamath, Steinke 2020).
+    assert draws * 2 * math.exp(-(room**2) / (2 * share**2)) < 1e-6 * run.task.budget.delta
+
+
+def test_too_few_records_for_a_tree_are_refused_whatever_epsilon() -> None:
+    schema = Schema(SCHEMA.features, classes=SCHEMA.classes, rows=1)
+    with pytest.raises(DPForestError, match="about 1 records of 1 clients are too few for a tree, whatever epsilon"):
+        Federation(clients=1, schema=schema, depth="auto")
 
 
 def test_noise_that_drowns_every_tree_is_refused_with_what_would_do() -> None:
@@ -358,3 +378,23 @@ def test_a_task_of_a_regression_boosts_targets() -> None:
     wanted = 30.0 * (X[:, 0] > 0.5) + 5.0
     assert 1 - ((predicted - wanted) ** 2).mean() / wanted.var() > 0.7
     assert isinstance(run.task, Task)
+
+
+def test_no_clip_that_a_server_chooses_uncovers_a_record() -> None:
+    """Without noise: one record more changes a tree's sums by no more than the noise is sized for."""
+    run, arrays = sound_message()
+    plan = plan_of(run.task)
+    arrays["start.clip"] = np.array([1e-310])
+    arrays["start.base"] = np.array([1e6, 0.0, 0.0])
+    asked = read_round(arrays, SCHEMA, plan)
+    free = plan_of(replace(run.task, budget=FREE))
+    X, _ = table(0, 20)
+    sums = [
+        Records(X[:n], np.zeros(n, np.int64), SCHEMA, free, asked.start).release(
+            asked.structure, Ledger(FREE), Seeded(0)
+        )
+        for n in (19, 20)
+    ]
+    change = (sums[1] - sums[0]).reshape(plan.trees_per_round, -1)
+    assert free.unit == plan.unit
+    assert ((change.astype(np.float64) ** 2).sum(axis=1) <= plan.sums.squared_sensitivity).all()
