@@ -39,13 +39,15 @@ _LOOKS = {
     "one_shot": Look("#0072B2"),
     "one_shot_published": Look("#0072B2", "s", "--"),
     "boost": Look("#D55E00"),
-    "boost distributed": Look("#882255", "^"),
+    "boost_distributed": Look("#882255", "^"),
     "fext": Look("#009E73"),
     "fext_published": Look("#009E73", "s", "--"),
     "ldp_bagging": Look("#857A00", "^"),
     "ldp_bagging_published": Look("#857A00", "s", "--"),
     "pp_fprf": Look("#AA4499", "D"),
+    "pp_fprf_published": Look("#AA4499", "P", "--"),
     "pp_fgrf": Look("#332288", "D", "-."),
+    "pp_fgrf_published": Look("#332288", "P", "--"),
     "lrf": Look("#661100", "D", ":"),
     "dp_sgd": Look("#CC79A7", "v"),
     "dp_fedavg": Look("#E69F00", "v"),
@@ -72,10 +74,12 @@ def known_looks() -> Mapping[str, Look]:
 
 
 def look_of(row: Mapping[str, Any]) -> Look:
-    """The look of a run's method; boosting with secure aggregation has its own."""
+    """The look of a run's method; boosting with secure aggregation and published settings have their own."""
     strategy = str(row["strategy"])
-    distributed = f"{strategy} {row.get('strategy.noise')}"
-    return _LOOKS.get(distributed) or _LOOKS.get(strategy) or _unknown(strategy)
+    for setting in ("noise", "accounting"):
+        if look := _LOOKS.get(f"{strategy}_{row.get(f'strategy.{setting}')}"):
+            return look
+    return _LOOKS.get(strategy) or _unknown(strategy)
 
 
 def colour_of(strategy: str) -> str:
