@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import accuracy_score, r2_score
 
 from dpforest.boosting import Booster
 from dpforest.errors import DPForestError
@@ -37,6 +38,8 @@ class BoostServer(ServerSide):
         self._released = 0  # rounds in which clients sent sums of trees, whether or not they came to a total
         self._is_judged = False
         self._known: dict[int, int] = {}  # finished rounds that a client knows; not here: it may lack the start
+        self._public = task.public_rows() if task.public_rows else None
+        self._public_score: float | None = None
         self._collector: SumCollector | None = None
         if self._settings.is_distributed:
             self._collector = SumCollector(secure_terms(task, self._plan).terms, 0)
@@ -84,6 +87,8 @@ class BoostServer(ServerSide):
         else:
             self._take_secure_replies(self._collector, updates)
         rounds = len(self._booster.rounds)
+        if rounds > before:
+            self._public_score = self._score_public_rows()
         last = round_ == self.exchanges or self.finished
         if last and not rounds:
             raise TooFewClients("no round was finished: too few clients answered in every one of them")
@@ -101,10 +106,16 @@ class BoostServer(ServerSide):
     def progress(self) -> str:
         if not self._booster.rounds:
             return "agreeing on keys and cuts" if self._collector else "cuts chosen"
-        return f"{self.round_facts()['trees']} trees, epsilon spent {self._spent():.3g}"
+        words = f"{self.round_facts()['trees']} trees, epsilon spent {self._spent():.3g}"
+        if self._public_score is None:
+            return words
+        return f"{words}, {self._public_metric.replace('_', ' ')} on public rows {self._public_score:.3f}"
 
     def round_facts(self) -> dict[str, Any]:
-        return {"trees": len(self._booster.rounds) * self._plan.trees_per_round}
+        facts: dict[str, Any] = {"trees": len(self._booster.rounds) * self._plan.trees_per_round}
+        if self._public_score is not None:
+            facts[f"public_{self._public_metric}"] = self._public_score
+        return facts
 
     def report(self) -> dict[str, Any]:
         forest = self._booster.forest({})
@@ -118,6 +129,17 @@ class BoostServer(ServerSide):
 
     def save(self, folder: Path) -> None:
         save_forest(self._booster.forest({"method": "boost", "noise": self._settings.noise}), folder)
+
+    @property
+    def _public_metric(self) -> str:
+        return "accuracy" if self.task.schema.is_classification else "r2"
+
+    def _score_public_rows(self) -> float | None:
+        if self._public is None or not len(self._public[1]):
+            return None
+        X, y = self._public
+        predicted = self._booster.forest({}).predict(X)
+        return float(accuracy_score(y, predicted) if self.task.schema.is_classification else r2_score(y, predicted))
 
     @property
     def _shape(self) -> tuple[int, ...]:

@@ -46,6 +46,17 @@ def test_without_noise_it_is_boosting_of_all_rows_together(noise: str) -> None:
     assert run.accuracy() > 0.85
 
 
+def test_the_server_says_what_the_model_is_worth_on_its_public_rows() -> None:
+    run = Federation(budget=FREE)
+    X, y = next(iter(run.rows.values()))
+    server = BoostServer(replace(run.task, public_rows=lambda: (X, y)))
+    run.server = server
+    run.run()
+    wanted = (read_model(run.model, SCHEMA).predict(X) == y).mean()
+    assert server.round_facts()["public_accuracy"] == pytest.approx(wanted)
+    assert server.progress().endswith(f"accuracy on public rows {wanted:.3f}")
+
+
 @pytest.mark.parametrize(
     ("options", "budget"),
     [
