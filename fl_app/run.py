@@ -275,12 +275,15 @@ def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
     worst = max(ledgers.values(), key=lambda ledger: ledger.guarantee().epsilon)
     guarantee = worst.guarantee()
+    notes = []
     if experiment.source.records_per_sample > 1 and guarantee.holds:
         samples = experiment.source.records_per_sample
         note = f"windows overlap: a raw sample is in up to {samples} records, so it is protected by {samples} x epsilon"
-        note += " and a larger delta" if guarantee.delta else ""
-    else:
-        note = ""
+        notes.append(note + (" and a larger delta" if guarantee.delta else ""))
+    if share := experiment.evaluation.public_share:
+        notes.append(
+            f"{share:g} of the test rows are declared public: the server may see them in clear, outside the guarantee"
+        )
     return {
         "guarantee": str(guarantee),
         "epsilon": "inf" if guarantee.epsilon == float("inf") else guarantee.epsilon,
@@ -288,7 +291,7 @@ def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]
         "unit": worst.unit,
         "record": experiment.source.record,
         "trust": worst.trust,
-        "note": note,
+        "note": "; ".join(notes),
         "evaluation": "test metrics were reported in clear for the researcher; they are not part of the guarantee",
         "noise": "seeded: for simulation only" if "seeded" in noise else "secure",
         "clients": {str(client): ledger.to_dict() for client, ledger in sorted(ledgers.items())},

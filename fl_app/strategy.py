@@ -115,6 +115,7 @@ class MethodStrategy(Strategy):
         for entry in self.side.planned():
             times = f" x {entry.times}" if entry.times > 1 else ""
             cost = f"epsilon {entry.epsilon:.4g}" if entry.epsilon else f"mu {entry.mu:.4g}"
+            cost = cost if entry.is_noised else "no noise"
             log.info("  each client releases: %s (%s, %s%s)", entry.what, entry.mechanism, cost, times)
         for what in self.side.unprotected():
             log.warning("  UNPROTECTED: %s", what)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from baselines.fedavg.settings import ProximalSettings
 from baselines.mlp.calibration import ACCOUNTANTS, Accountant
-from baselines.mlp.checks import check_choice, check_positive
+from baselines.mlp.checks import check_choice, check_flag, check_positive, check_share
 from dpforest.errors import DPForestError
 
 
@@ -59,8 +59,9 @@ class DpFedAvgSettings(ProximalSettings):
         super().__post_init__()
         check_choice("sampling", self.sampling, ("poisson", "fixed"))
         check_positive("clip", self.clip)
-        if not 0 < self.target_quantile < 1:
-            raise DPForestError(f"target_quantile {self.target_quantile!r} must be above 0 and below 1")
+        check_flag("adaptive_clip", self.adaptive_clip)
+        check_positive("target_quantile", self.target_quantile)
+        check_share("target_quantile", self.target_quantile)
         check_positive("clip_learning_rate", self.clip_learning_rate)
         check_choice("accountant", self.accountant, ACCOUNTANTS)
         check_choice("server_noise", self.server_noise, ("secure", "seeded"))

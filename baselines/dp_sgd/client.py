@@ -33,11 +33,11 @@ class DpSgdClient(NetworkClient):
         noise, dropout = task.noise("gradients"), task.rng("dropout")
         architecture = settings.architecture(task.schema)
         dtype = "float32" if isinstance(noise, Seeded) else "float64"
-        gradients = clipped_gradients_for(architecture, block_for(settings.batch), dtype)
+        expected = entry.sampling * (task.schema.rows or 0)
+        gradients = clipped_gradients_for(architecture, block_for(expected), dtype)
         mechanism = GaussianSum(settings.clip, 1 / entry.mu)
         optimizer = optimizer_for(settings, task.budget, architecture.size)
         wanted = targets(y, task.schema)
-        expected = entry.sampling * (task.schema.rows or 0)
         flat = architecture.flatten(weights)
         for _ in range(settings.steps):
             batch = np.flatnonzero(sampling.random(len(y)) < entry.sampling)

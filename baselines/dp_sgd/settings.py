@@ -33,8 +33,8 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
     standardize, standardize_share
         See `NetworkSettings`.
     batch : int
-        Expected rows of a batch. Each row is drawn into a step's batch with probability ``batch / schema.rows``,
-        which is public because the schema's number is; the true number of rows is never used.
+        Expected rows of a batch. Each row is drawn into a step's batch with probability ``batch / schema.rows``, at
+        most 1, which is public because the schema's number is; the true number of rows is never used.
     steps : int
         Steps a round.
     clip : float

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from baselines.mlp.checks import check_choice
+from baselines.mlp.checks import check_choice, check_from_zero
 from baselines.mlp.settings import LocalSettings, RoundSettings
-from dpforest.errors import DPForestError
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,7 @@ class ProximalSettings(LocalSettings, RoundSettings):
     def __post_init__(self) -> None:
         LocalSettings.__post_init__(self)
         RoundSettings.__post_init__(self)
-        if not self.proximal >= 0:
-            raise DPForestError(f"proximal {self.proximal!r} must be a number from 0")
+        check_from_zero("proximal", self.proximal)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,18 @@ def check_positive(name: str, value: Any) -> None:
         raise DPForestError(f"{name} {value!r} must be a finite number above 0")
 
 
+def check_from_zero(name: str, value: Any) -> None:
+    """Refuse what is no finite number from 0."""
+    if not _is_number(value) or value < 0:
+        raise DPForestError(f"{name} {value!r} must be a finite number from 0")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, bool):
+        raise DPForestError(f"{name} {value!r} must be true or false")
+
+
 def check_share(name: str, value: Any) -> None:
     """Refuse what is no number from 0 to below 1."""
     if not _is_number(value) or not 0 <= value < 1:

@@ -145,7 +145,7 @@ def _length(rows: Any) -> Any:
     return largest * tf.sqrt(tf.reduce_sum(unit * unit, axis=1))
 
 
-def block_for(batch: int) -> int:
+def block_for(batch: float) -> int:
     """Rows of a block that nearly always holds a Poisson batch of that expected size."""
     return math.ceil((batch + _SPREAD * math.sqrt(batch)) / _MULTIPLE) * _MULTIPLE
 

@@ -25,7 +25,7 @@ Leaves hold disjoint rows, as the nodes of one depth do: `dpforest.growers.budge
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -104,8 +104,10 @@ class RegressionSettings:
         _ = self.splits()
         if self.target_clip is not None:
             values = self.target_clip
-            if len(values) != 2 or not all(
-                isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in values
+            if (
+                not isinstance(values, Sequence)
+                or len(values) != 2
+                or not all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in values)
             ):
                 raise DPForestError(f"target_clip {values!r} must be two finite numbers, low and high")
             object.__setattr__(self, "target_clip", (float(values[0]), float(values[1])))

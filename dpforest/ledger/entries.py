@@ -85,6 +85,11 @@ class Entry:
         if self.protected and not self.epsilon and not self.mu:
             raise DPForestError(f"ledger entry {self.what!r}: a protected release costs epsilon or mu")
 
+    @property
+    def is_noised(self) -> bool:
+        """Whether a mechanism with a finite cost stands between the data and what went out."""
+        return self.protected and math.isfinite(self.epsilon) and math.isfinite(self.mu)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data; infinite costs as the string ``"inf"``, since JSON has none."""
         plain = {**self.__dict__}

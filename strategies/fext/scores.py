@@ -39,7 +39,9 @@ class PublicRows:
 
     def __init__(self, X: np.ndarray, y: np.ndarray, schema: Schema, score: str) -> None:
         if len(y) < 2:
-            raise DPForestError(f"{len(y)} public row cannot test a tree: raise evaluation.public_share")
+            raise DPForestError(
+                f"public rows: {len(y)}, but a test of trees takes 2 or more: raise evaluation.public_share"
+            )
         if score in ("r2", "pearson") and not y.max() > y.min():
             raise DPForestError(
                 f"all {len(y)} public targets are {y[0]:g}, so that {score} is undefined: raise "

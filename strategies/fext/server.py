@@ -29,6 +29,7 @@ _MOST_NODES = 4_000_000
 _LARGEST_SUM = 1 << 62
 _RULES_SAVED = 50
 _PICTURE_DEPTH = 3
+_IMPORTANCES_LOGGED = 30
 
 
 @dataclass(frozen=True)
@@ -270,6 +271,8 @@ class FextServer(ServerSide):
         importances = feature_importances(self._model)
         order = np.argsort(-importances, kind="stable")
         words = [f"{names[i]} {100 * importances[i]:.1f} %" for i in order if importances[i] > 0]
+        if len(words) > _IMPORTANCES_LOGGED:
+            words[_IMPORTANCES_LOGGED:] = [f"and {len(words) - _IMPORTANCES_LOGGED} more in metrics.json"]
         log.info("importance (mean decrease in impurity): %s", ", ".join(words) or "none, the model is a constant")
         if not self._set and self._facts:
             log.warning(

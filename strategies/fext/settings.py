@@ -129,7 +129,8 @@ class FextSettings:
                 words = ", ".join(str(value) for value in allowed)
                 raise DPForestError(f"{name} {getattr(self, name)!r} must be one of {words}")
         if self.k not in ("auto", None):
-            _check_number("k", self.k, -math.inf, math.inf)
+            if isinstance(self.k, bool) or not isinstance(self.k, int | float) or not math.isfinite(self.k):
+                raise DPForestError(f"k {self.k!r} must be a number, auto, or null for no filter")
             if self.score != "auto":
                 check_k(float(self.k), self.score)
         for name in ("score_share", "own_share"):
@@ -141,7 +142,9 @@ class FextSettings:
         _check_number("gain_sensitivity", self.gain_sensitivity, 0, math.inf, open_ends=True)
         for name in ("patience", "min_leaf", "most_trees"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            if (value is not None or name == "min_leaf") and (
+                isinstance(value, bool) or not isinstance(value, int) or value < 1
+            ):
                 raise DPForestError(f"{name} {value!r} must be a whole number from 1")
         if self.rows != "schema" and (isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1):
             raise DPForestError(f"rows {self.rows!r} must be 'schema' or a whole number from 1")
@@ -239,5 +242,5 @@ def _check_number(
     if fits and ((open_ends and value in (low, high)) or (open_low and value == low)):
         fits = False
     if not fits or math.isinf(value):
-        ends = "between" if open_ends else "from"
-        raise DPForestError(f"{name} {value!r} must be a number {ends} {low:g} to {high:g}")
+        words = f"between {low:g} and {high:g}" if open_ends else f"from {low:g} to {high:g}"
+        raise DPForestError(f"{name} {value!r} must be a number {words}")

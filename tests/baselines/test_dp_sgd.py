@@ -56,6 +56,14 @@ def test_a_batch_larger_than_the_public_rows_takes_every_row() -> None:
     assert entry.sampling == 1.0
 
 
+def test_a_batch_of_any_size_takes_no_more_memory_than_the_public_rows() -> None:
+    def trained(batch: int) -> dict[str, np.ndarray]:
+        return run("dp_sgd", clients=1, rounds=1, **(OPTIONS | {"batch": batch})).model
+
+    whole, more = trained(120), trained(10**9)
+    assert all(np.array_equal(whole[name], more[name]) for name in whole)
+
+
 def test_a_schema_without_public_rows_is_refused() -> None:
     with pytest.raises(DPForestError, match="public number of rows"):
         begin(schema=SCHEMA.with_rows(None))

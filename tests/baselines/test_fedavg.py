@@ -142,7 +142,9 @@ def test_without_a_budget_the_standardisation_is_exact_and_the_ledger_still_says
     sums, *rest = federation.ledgers[0].entries
     assert (sums.what, sums.mu) == ("sums of features and of their squares", math.inf)
     assert [entry.what for entry in rest] == federation.server.unprotected()
-    assert str(federation.ledgers[0].guarantee()) == "guarantee: none (network weights; number of rows)"
+    assert str(federation.ledgers[0].guarantee()) == (
+        "guarantee: none (sums of features and of their squares; network weights; number of rows)"
+    )
     X = np.concatenate([rows(client)[0] for client in range(4)]) / 4  # the bounds are -4 and 4
     assert federation.model["inputs/mean"] == pytest.approx(X.mean(axis=0), abs=1e-5)
     assert federation.model["inputs/scale"] == pytest.approx(X.std(axis=0), abs=1e-5)

@@ -74,7 +74,12 @@ def test_without_tensorflow_one_line_names_the_command(name: str, monkeypatch: p
         (DpSgdSettings, {"standardize": "own"}, "one of public, private"),
         (FedAvgSettings, {"standardize": "own"}, "one of public, private"),
         (WholeSettings, {"standardize": "private"}, "one of public, own"),
+        (FedAvgSettings, {"proximal": "abc"}, "proximal 'abc' must be a finite number from 0"),
+        (FedAvgSettings, {"proximal": float("inf")}, "proximal inf"),
         (DpFedAvgSettings, {"target_quantile": 1.0}, "target_quantile"),
+        (DpFedAvgSettings, {"target_quantile": 0}, "target_quantile 0 must be"),
+        (DpFedAvgSettings, {"target_quantile": "abc"}, "target_quantile 'abc' must be"),
+        (DpFedAvgSettings, {"adaptive_clip": "no"}, "adaptive_clip 'no' must be true or false"),
         (DpFedAvgSettings, {"sampling": "shuffled"}, "poisson, fixed"),
     ],
 )

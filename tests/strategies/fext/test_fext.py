@@ -420,7 +420,8 @@ def test_a_published_tree_of_noisy_targets_prints_a_record() -> None:
         ({"k": -0.1, "score": "accuracy"}, "k -0.1 must be from 0 to 1"),
         ({"k": 0.1, "score": "negative_mse"}, "at most 0"),
         ({"k": 2, "score": "pearson"}, "from -1 to 1"),
-        ({"k": "high"}, "k 'high' must be a number"),
+        ({"k": "high"}, "k 'high' must be a number, auto, or null"),
+        ({"min_leaf": None}, "min_leaf None must be a whole number from 1"),
         ({"score": "rmse"}, "score 'rmse' must be one of"),
         ({"keep": "some"}, "keep 'some' must be one of"),
         ({"round_budget": "all"}, "round_budget 'all'"),
@@ -430,12 +431,13 @@ def test_a_published_tree_of_noisy_targets_prints_a_record() -> None:
         ({"attack": "constant", "attack_share": 1.2}, "attack_share 1.2 must be a number from 0 to 1"),
         ({"k": True}, "k True must be a number"),
         ({"k": math.nan}, "k nan must be a number"),
-        ({"own_share": 1.0}, "own_share 1.0 must be a number between 0 to 1"),
+        ({"own_share": 1.0}, "own_share 1.0 must be a number between 0 and 1"),
         ({"round_budget": "disjoint", "tree_rows": "disjoint"}, "tree_rows=split_budget"),
         ({"accounting": "published", "filter_by": "clients"}, "no budget for client scores"),
         ({"rows": 0}, "rows 0"),
         ({"depth": 99}, "depth 99"),
         ({"target_clip": (1,)}, "two finite numbers"),
+        ({"target_clip": 5}, "target_clip 5 must be two finite numbers"),
     ],
 )
 def test_bad_settings_are_refused_at_the_door(options: dict[str, Any], message: str) -> None:
@@ -448,7 +450,7 @@ def test_bad_settings_are_refused_at_the_door(options: dict[str, Any], message: 
     [
         (TARGETS, {}, "set evaluation.public_share above 0, or strategy.filter_by=clients"),
         (TARGETS, {"k": None, "patience": 2}, "strategy.patience needs public rows"),
-        (TARGETS, {"public": (np.zeros((1, 2)), np.zeros(1))}, "1 public row cannot test a tree"),
+        (TARGETS, {"public": (np.zeros((1, 2)), np.zeros(1))}, "public rows: 1, but a test of trees takes 2 or more"),
         (TARGETS, {"public": (np.zeros((5, 2)), np.full(5, 7.0))}, "all 5 public targets are 7"),
         (TARGETS, {"public": public(TARGETS), "k": 1.5}, "k 1.5 must be at most 1"),
         (CLASSES, {"public": public(CLASSES), "k": 1.5}, "k 1.5 must be from 0 to 1"),
@@ -549,6 +551,18 @@ def test_the_model_is_saved_with_rules_and_a_picture(tmp_path: Path) -> None:
     report = run.server.report()
     assert sum(report["importances"].values()) == pytest.approx(1.0)
     assert report["trees_kept_by_client"]
+
+
+def test_of_many_importances_the_log_names_the_largest(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strategies.fext.server._IMPORTANCES_LOGGED", 1)
+    server = Federation(TARGETS, k=None).server
+    monkeypatch.setattr("strategies.fext.server.feature_importances", lambda forest: np.array([0.2, 0.8]))
+    with caplog.at_level("INFO"):
+        importances = server.report()["importances"]
+    assert list(importances.values()) == [0.2, 0.8]
+    assert f"{TARGETS.feature_names[1]} 80.0 %, and 1 more in metrics.json" in caplog.text
 
 
 def test_units_of_scores() -> None:

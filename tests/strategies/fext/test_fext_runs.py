@@ -74,6 +74,20 @@ def test_public_rows_reach_the_server_only(table: dict[str, Any]) -> None:
     assert len(y) == CLIENTS * 10
 
 
+def test_a_plan_without_noise_says_so(table: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        run(fext(table, "inf"))
+    planned = [message for message in caplog.messages if "each client releases" in message]
+    assert planned
+    assert all("no noise" in message and "inf" not in message for message in planned)
+
+
+def test_a_run_says_that_public_rows_are_outside_the_guarantee(table: dict[str, Any]) -> None:
+    said = run(fext(table, public_share=0.25)).privacy["note"]
+    assert said == "0.25 of the test rows are declared public: the server may see them in clear, outside the guarantee"
+    assert run(fext(table, public_share=0.0, k=None)).privacy["note"] == ""
+
+
 def test_all_clients_rejected_in_every_round(table: dict[str, Any]) -> None:
     finished = run(fext(table, rounds=2, k=1.0, own_model="ignore"))
     assert finished.metrics["rounds_without_a_kept_tree"] == [1, 2]
