@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from fl_app.data.csv_file import CsvFile, read_csv
+from fl_app.data.csv_file import TOO_LONG_REMEDY, CsvFile, read_csv
 from fl_app.data.source import DataError
 
 TIME, LABEL = "timestamps", "is_exercise"
@@ -21,6 +21,8 @@ SENSORS = ("hr", "spo2", "green", "red", "ecg", "acc_x", "acc_y", "acc_z")
 # What no living wearer's sensor shows: the value stands for "no contact". Narrower public bounds only clip.
 _POSSIBLE = {"hr": (20.0, 300.0, "1/min"), "spo2": (50.0, 100.0, "%")}
 _REMEDY = {
+    TIME: "fill it with seconds, or a date such as 2024-01-31T10:00:00, or delete such rows",
+    LABEL: "write 1 for exercise and 0 for rest",
     "hr": "check that the sensor sits on the skin, or delete such rows",
     "spo2": "check that the sensor sits on the skin, or delete such rows",
 }
@@ -89,20 +91,21 @@ def check_file(path: Path, min_rows: int = 100, gap: float = 60.0) -> Checked:
     notes = _Notes(path.name)
     columns = {name: file.numbers(name) for name in (*SENSORS, LABEL)}
     seconds = _seconds(file)
-    good = np.ones(len(file.lines), dtype=bool)
+    good = ~notes.rows(file.too_long, file.lines, "more cells than the header has columns", TOO_LONG_REMEDY)
     for name, values in {TIME: seconds, **columns}.items():
-        missing = ~np.isfinite(values)
-        good &= ~notes.rows(missing, file.lines, f"{name} is missing or no number", "fill it or delete such rows")
+        missing = ~np.isfinite(values) & ~file.too_long
+        remedy = _REMEDY[name] if name in (TIME, LABEL) else "fill it or delete such rows"
+        good &= ~notes.rows(missing, file.lines, f"{name} is missing or no number", remedy)
     for name, (low, high, unit) in _POSSIBLE.items():
         with np.errstate(invalid="ignore"):
-            wrong = (columns[name] < low) | (columns[name] > high)
+            wrong = ((columns[name] < low) | (columns[name] > high)) & ~file.too_long
         first = columns[name][wrong][:1]
         what = f"{name} is {first[0]:g}, which is impossible ({low:g} to {high:g} {unit})" if first.size else ""
         good &= ~notes.rows(wrong, file.lines, what, _REMEDY[name])
     label = columns[LABEL]
-    wrong = np.isfinite(label) & ~np.isin(label, (0.0, 1.0))
+    wrong = np.isfinite(label) & ~np.isin(label, (0.0, 1.0)) & ~file.too_long
     what = f"{LABEL} is {label[wrong][0]:g}" if wrong.any() else ""
-    good &= ~notes.rows(wrong, file.lines, what, "write 1 for exercise and 0 for rest")
+    good &= ~notes.rows(wrong, file.lines, what, _REMEDY[LABEL])
     kept, recording = _in_time(seconds, good, file.lines, gap, notes)
     y = label[kept].astype(np.int64)
     _check_amount(y, min_rows, file.lines, notes)

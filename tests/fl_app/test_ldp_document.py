@@ -49,6 +49,8 @@ def test_tables_hold_what_was_measured_and_what_the_document_says(runs: Path) ->
     rows = [result_row(run) for run in read]
     text = ldp_tables(read, rows)
     assert text.count("(synthetic recordings)") == 2
+    assert "accounting=published: epsilon a round, no guarantee" in text.replace(" (synthetic recordings)", "")
+    assert "accounting=tight: epsilon of the whole run" in text.replace(" (synthetic recordings)", "")
     chosen: list[dict[str, Any]] = [
         row for row in rows if row["strategy.accounting"] == "published" and row["epsilon"] == 1
     ]

@@ -76,6 +76,8 @@ def reordered(text: str) -> bytes:
         lambda text: text.replace("\n", "\r\n").encode(),
         lambda text: text.replace("\n", "\r").encode(),
         lambda text: text.upper().encode(),
+        lambda text: text.replace("\n", ",\n").encode(),
+        lambda text: text.replace(",0\n", ",False\n").replace(",1\n", ",True\n").encode(),
         lambda text: text.replace(",", ", ").encode() + b"\n\n",
         lambda text: b"\xef\xbb\xbf" + to_semicolons(text).replace(b"\n", b"\r\n"),
     ],
@@ -115,6 +117,8 @@ def changed(rows: list[list[str]], cells: dict[int, tuple[str, str]]) -> list[li
         ({5: ("ecg", "")}, "line 7: ecg is missing or no number (left out); fill it or delete such rows", 199),
         ({5: ("acc_x", "off"), 6: ("acc_x", "nan"), 8: ("acc_x", "inf")}, "line 7: acc_x is missing or no number, "
          "and so are 2 more rows", 197),
+        ({5: ("acc_x", "0,5")}, "line 7: more cells than the header has columns (left out); name every column", 199),
+        ({5: ("is_exercise", "run")}, "line 7: is_exercise is missing or no number (left out); write 1", 199),
         ({5: ("is_exercise", "2")}, "line 7: is_exercise is 2 (left out); write 1 for exercise and 0 for rest", 199),
         ({5: ("timestamps", "")}, "line 7: timestamps is missing or no number (left out)", 199),
         ({5: ("timestamps", "1234567890"), 6: ("timestamps", "1234567891")}, "line 7: the time stamp was there before, "
@@ -149,6 +153,8 @@ def test_a_clock_that_jumps_starts_a_new_recording(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
+        ([], "w.csv, line 1: 0 good rows are fewer than 100; record more, or leave this file out"),
+        ([["1", *row] for row in lines()], "w.csv, line 201: 0 good rows are fewer than 100"),
         (lines(99), "w.csv, line 100: 99 good rows are fewer than 100; record more, or leave this file out"),
         ([[*row[:-1], "1"] for row in lines()], "w.csv, line 201: all rows are exercise; record rest too"),
         ([[*row[:-1], "0"] for row in lines()], "w.csv, line 201: all rows are rest; record exercise too"),
@@ -177,7 +183,6 @@ def test_unequal_classes_are_a_warning(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"", "w.csv, line 1: no header"),
-        (HEADER.encode(), "w.csv, line 2: no rows below the header"),
         (
             HEADER.replace("spo2", "sp02").encode() + b"\n1,2,3,4,5,6,7,8,9,1",
             r"line 1: no column 'spo2' \(is it 'sp02'\?\)",
@@ -222,6 +227,9 @@ def test_a_node_refuses_nothing_since_that_would_tell_about_its_rows(tmp_path: P
     data = node_data(source, str(tmp_path / "w.csv"), 0, 2)
     assert len(data.train) + len(data.test) == 59
     assert data.train.X[:, 2].max() <= 4095
+    # One record less must not show either, not even where it was the only one.
+    data = node_data(source, str(write(tmp_path / "empty.csv", [])), 0, 2)
+    assert len(data.train) + len(data.test) == 0
 
 
 def test_the_check_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
