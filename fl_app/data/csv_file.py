@@ -55,8 +55,9 @@ class CsvFile:
         column = self.columns[name]
         if column.dtype.kind not in "iufb":
             text = column.astype(str).str.strip()
-            # A decimal comma stands in quotes where commas separate.
-            column = text.str.replace(",", ".", regex=False)
+            # A decimal comma stands in quotes where commas separate. Truth values are numbers here as well, as they
+            # are where a column holds nothing else: what a cell says must not depend on others.
+            column = text.str.replace(",", ".", regex=False).str.casefold().replace({"true": "1", "false": "0"})
         return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
     def text(self, name: str) -> np.ndarray:

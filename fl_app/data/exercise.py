@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -145,6 +145,10 @@ class ExerciseSource(DataSource):
         """The device's file; none where rows are made up."""
         return () if self.settings.synthetic is not None else (self._files[subject],)
 
+    def fingerprint(self, subjects: Sequence[str]) -> str:
+        """As of any source; a node keeps rows of a file that a simulation leaves out."""
+        return super().fingerprint(subjects) + ("-node" if self._of_one_client else "")
+
     def read(self, subject: str) -> tuple[Rows, int]:
         """The good rows of a device."""
         if self.settings.synthetic is not None:
@@ -175,7 +179,8 @@ class ExerciseSource(DataSource):
             raise DataError("; ".join(str(error).removeprefix("error: ") for error in checked.errors))
 
     def _checked(self, subject: str) -> quality.Checked:
-        return quality.check_file(self._files[subject], self.settings.min_rows, self.settings.gap)
+        settings = self.settings
+        return quality.check_file(self._files[subject], settings.min_rows, settings.gap, by_itself=self._of_one_client)
 
     @cached_property
     def _files(self) -> Mapping[str, Path]:

@@ -69,7 +69,7 @@ class Checked:
         return [finding for finding in self.findings if finding.severity == "error"]
 
 
-def check_file(path: Path, min_rows: int = 100, gap: float = 60.0) -> Checked:
+def check_file(path: Path, min_rows: int = 100, gap: float = 60.0, by_itself: bool = False) -> Checked:
     """Read one device's CSV and say what is wrong with it.
 
     Rows with a missing or impossible value are left out with a warning. A file with fewer than ``min_rows`` good rows,
@@ -81,6 +81,9 @@ def check_file(path: Path, min_rows: int = 100, gap: float = 60.0) -> Checked:
     min_rows : int
     gap : float
         Seconds; a longer pause, or a step back in time, starts a new recording.
+    by_itself : bool
+        Keep rows whatever their time stamps are, as one recording: whether one is understood or a repetition depends on
+        other rows, and on a node one record more or less must leave all others where they are.
 
     Raises
     ------
@@ -92,9 +95,11 @@ def check_file(path: Path, min_rows: int = 100, gap: float = 60.0) -> Checked:
     columns = {name: file.numbers(name) for name in (*SENSORS, LABEL)}
     seconds = _seconds(file)
     good = ~notes.rows(file.too_long, file.lines, "more cells than the header has columns", TOO_LONG_REMEDY)
-    for name, values in {TIME: seconds, **columns}.items():
+    timed = np.isfinite(seconds)
+    notes.rows(~timed & ~file.too_long, file.lines, f"{TIME} is missing or no number", _REMEDY[TIME])
+    for name, values in columns.items():
         missing = ~np.isfinite(values) & ~file.too_long
-        remedy = _REMEDY[name] if name in (TIME, LABEL) else "fill it or delete such rows"
+        remedy = _REMEDY[name] if name == LABEL else "fill it or delete such rows"
         good &= ~notes.rows(missing, file.lines, f"{name} is missing or no number", remedy)
     for name, (low, high, unit) in _POSSIBLE.items():
         with np.errstate(invalid="ignore"):
@@ -106,7 +111,10 @@ def check_file(path: Path, min_rows: int = 100, gap: float = 60.0) -> Checked:
     wrong = np.isfinite(label) & ~np.isin(label, (0.0, 1.0)) & ~file.too_long
     what = f"{LABEL} is {label[wrong][0]:g}" if wrong.any() else ""
     good &= ~notes.rows(wrong, file.lines, what, _REMEDY[LABEL])
-    kept, recording = _in_time(seconds, good, file.lines, gap, notes)
+    kept, recording = _in_time(seconds, good & timed, file.lines, gap, notes)
+    if by_itself:
+        kept = np.flatnonzero(good)
+        recording = np.zeros(len(kept), dtype=np.int64)
     y = label[kept].astype(np.int64)
     _check_amount(y, min_rows, file.lines, notes)
     return Checked(tuple(notes.found), np.column_stack([columns[name][kept] for name in SENSORS]), y, recording)

@@ -29,7 +29,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for strategy, seeds in (("ldp_bagging_published", (0, 1)), ("ldp_bagging", (0,))):
         for level in ("none", "medium"):
             for seed in seeds:
-                chosen = [f"strategy={strategy}", f"privacy.level={level}", f"seed={seed}"]
+                chosen = [
+                    f"strategy={strategy}",
+                    f"privacy.level={level}",
+                    f"seed={seed}",
+                    "dataset.synthetic_minutes=8",
+                ]
                 experiment = to_experiment(compose_config(["experiment=ldp_document", *chosen]))
                 run_job(experiment, InProcessGrid(client_app, 3), folder / f"{strategy}-{level}-{seed}")
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from fl_app.data import (
+    ClientData,
     DataError,
     Evaluation,
     Partition,
@@ -230,6 +232,32 @@ def test_a_node_refuses_nothing_since_that_would_tell_about_its_rows(tmp_path: P
     # One record less must not show either, not even where it was the only one.
     data = node_data(source, str(write(tmp_path / "empty.csv", [])), 0, 2)
     assert len(data.train) + len(data.test) == 0
+
+
+@pytest.mark.parametrize("cell", [("timestamps", "2024-01-31T10:00:05Z"), ("timestamps", "7"), ("is_exercise", "1")])
+def test_on_a_node_one_record_less_leaves_all_others_where_they_are(cell: tuple[str, str], tmp_path: Path) -> None:
+    """The odd record repeats a time stamp, or has another form of time or label than all others."""
+    rows = lines(120)
+    for i, row in enumerate(rows):
+        row[0] = f"2024-01-31T10:{i // 60:02d}:{i % 60:02d}Z"
+        row[-1] = "true" if i % 2 else "false"
+    source = build_source("exercise", {})
+    write(tmp_path / "a.csv", changed([list(row) for row in rows], {3: cell}))
+    # What a simulation has read of the same file, and kept for later, is not what a node reads.
+    with contextlib.suppress(DataError):
+        build_source("exercise", {"path": str(tmp_path / "a.csv")}).load("a")
+    everyone = node_data(source, str(tmp_path / "a.csv"), 0, 2)
+    others = node_data(source, str(write(tmp_path / "b.csv", rows[:3] + rows[4:])), 0, 2)
+
+    def content(data: ClientData) -> tuple[list[list[float]], list[list[float]]]:
+        train, test = (np.column_stack([part.X, part.y]).tolist() for part in (data.train, data.test))
+        return train, test
+
+    (train, test), (fewer, fewer_tests) = content(everyone), content(others)
+    assert len(train) + len(test) == 120
+    assert len(fewer) + len(fewer_tests) == 119
+    assert all(row in train for row in fewer)
+    assert all(row in test for row in fewer_tests)
 
 
 def test_the_check_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
