@@ -23,7 +23,7 @@ from fl_app.data.synthetic import make_recordings
 log = logging.getLogger(__name__)
 
 CLASSES = ("rest", "exercise")
-_LONGEST = 10_080  # minutes that are made up a person
+LONGEST_MINUTES = 10_080  # that are made up a person
 _BOUNDS = {
     "hr": (30.0, 220.0),
     "spo2": (70.0, 100.0),
@@ -90,8 +90,10 @@ class ExerciseSettings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise DataError(f"dataset.{name} {value!r} must be a number above 0")
-        if self.synthetic_minutes > _LONGEST:
-            raise DataError(f"dataset.synthetic_minutes {self.synthetic_minutes!r} must be at most {_LONGEST}, a week")
+        if self.synthetic_minutes > LONGEST_MINUTES:
+            raise DataError(
+                f"dataset.synthetic_minutes {self.synthetic_minutes!r} must be at most {LONGEST_MINUTES}, a week"
+            )
         if not isinstance(self.bounds, Mapping):
             raise DataError(f"dataset.bounds {self.bounds!r} must name a range [low, high] for each sensor")
         for name, ends in self.bounds.items():

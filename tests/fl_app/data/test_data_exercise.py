@@ -326,6 +326,18 @@ def test_written_recordings_are_read_back(tmp_path: Path) -> None:
         np.testing.assert_array_equal(read.recording, direct.recording)
 
 
+def test_recordings_that_cannot_be_made_are_an_error_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for minutes in ("inf", "nan", "0.001", "1e9"):
+        with pytest.raises(SystemExit) as caught:
+            make_exercise.main(["--to", str(tmp_path), "--minutes", minutes])
+        assert caught.value.code == 2
+    (tmp_path / "taken").write_text("")
+    assert make_exercise.main(["--to", str(tmp_path / "taken"), "--subjects", "1", "--minutes", "1"]) == 1
+    assert "taken cannot be written (File exists): choose another folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
