@@ -329,6 +329,8 @@ class Schema:
         SchemaError
             A key is unknown, missing or of the wrong kind.
         """
+        if not isinstance(plain, Mapping):
+            raise SchemaError(f"schema: expected a mapping with features and a target, got {type(plain).__name__}")
         allowed = {"features", "target", "classes", "target_range", "target_unit", "rows"}
         _refuse_unknown(plain, allowed, "schema")
         features: list[Feature] = []

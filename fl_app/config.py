@@ -22,7 +22,7 @@ from fl_app.experiment import LEVELS, ConfigurationError, Experiment
 _NOT_EXPERIMENT = ("engine", "output", "tracking", "default_delta", "vary")
 
 # In conf/privacy an epsilon that is not given is that of the level; a bad level is refused by the experiment.
-OmegaConf.register_new_resolver("epsilon_of", lambda level: LEVELS.get(level, 1.0), replace=True)
+OmegaConf.register_new_resolver("epsilon_of", lambda level: LEVELS.get(str(level), 1.0), replace=True)
 
 
 def conf_folder() -> Path:

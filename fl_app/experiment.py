@@ -39,7 +39,7 @@ def level_epsilon(level: Any) -> float:
     """
     if level is None:
         return 1.0
-    if level not in LEVELS:
+    if not isinstance(level, str) or level not in LEVELS:
         told = ", ".join(f"{name} (epsilon {epsilon:g})" for name, epsilon in LEVELS.items())
         raise ConfigurationError(f"privacy.level {level!r} must be one of {told}, or null")
     return LEVELS[level]

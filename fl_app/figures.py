@@ -145,7 +145,9 @@ def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Seq
             axes.set_ylabel(METRICS[metric])
             if not line:
                 title = " ".join([f"{dataset},", *settings, f"{split} split"])
-                axes.set_title(f"{title}\nunit: one {short_unit(unit)}; hollow: no guarantee", loc="left", fontsize=9)
+                # Such a method may count epsilon otherwise than the axis says: the LDP document does, once a round.
+                hollow = "hollow: no guarantee,\nepsilon as the method counts it"
+                axes.set_title(f"{title}\nunit: one {short_unit(unit)}; {hollow}", loc="left", fontsize=9)
     legend_below(figure)
     return figure
 

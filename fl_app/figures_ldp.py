@@ -70,6 +70,9 @@ def _groups(runs: Sequence[Run], rows: Sequence[dict[str, Any]]) -> dict[str, Gr
                 label += " (synthetic recordings)"
             if not any(name.endswith("accounting") for name in telling["ldp_bagging"]):
                 label += f" accounting={row['strategy.accounting']}"
+            # One axis of levels for both: what epsilon counts must stand beside it.
+            counts = {"published": "epsilon a round, no guarantee", "tight": "epsilon of the whole run"}
+            label += f": {counts[row['strategy.accounting']]}"
             found.setdefault(label, {}).setdefault(float(row["epsilon"]), []).append(run)
     return {label: dict(sorted(group.items(), reverse=True)) for label, group in sorted(found.items())}
 
@@ -241,6 +244,7 @@ def _metric_figure(groups: Mapping[str, Group]) -> Figure:
         axes.set_title(word, loc="left", fontsize=9)
         if name == "log_loss":
             axes.set_yscale("log")
+    figure.axes[4].set_xlabel("privacy level (epsilon); points: mean of the seeds, bars: least and most", fontsize=8)
     legend_below(figure)
     return figure
 

@@ -21,7 +21,8 @@ import pandas as pd
 from dpforest.errors import DPForestError
 from dpforest.explain import explain_prediction
 from dpforest.forest import Forest, load
-from fl_app.data.csv_file import CsvFile, read_csv
+from fl_app.data.csv_file import TOO_LONG_REMEDY, CsvFile, read_csv
+from fl_app.data.source import DataError
 
 _NAMED = 5  # rows that are named when they cannot be predicted
 
@@ -48,11 +49,15 @@ def predict_file(forest: Forest, path: Path, explain: bool = False) -> tuple[pd.
     Raises
     ------
     DPForestError
-        A column is missing, or the trees cannot be read alone.
+        A column is missing, or there is no row that can be predicted.
     """
     schema = forest.schema
     file = read_csv(path, schema.columns, tuple(schema.categories))
+    if not len(file.lines):
+        raise DataError(f"{path.name}, line 2: no rows below the header; record some first")
     X, good, notes = _matrix(forest, file)
+    if not good.any():
+        raise DataError(f"no row can be predicted: {notes[0].removeprefix('warning: ')}")
     if file.others:
         notes.append(f"note: {path.name}: columns that the model does not know are left out: {', '.join(file.others)}")
     found: dict[str, Any] = {"line": file.lines}
@@ -77,8 +82,12 @@ def _matrix(forest: Forest, file: CsvFile) -> tuple[np.ndarray, np.ndarray, list
     """The rows that can be predicted, which ones they are, and what is wrong with the others."""
     schema = forest.schema
     table: dict[str, np.ndarray] = {}
-    good = np.ones(len(file.lines), dtype=bool)
-    wrong: dict[int, str] = {}
+    good = ~file.too_long
+    lacking = "is missing or not understood; fill it, or there is no prediction"
+    wrong = {
+        int(row): f"more cells than the header has columns; {TOO_LONG_REMEDY}, or there is no prediction"
+        for row in np.flatnonzero(file.too_long)[:_NAMED]
+    }
     for name in schema.columns:
         if name in schema.categories:
             table[name] = file.text(name)
@@ -87,13 +96,9 @@ def _matrix(forest: Forest, file: CsvFile) -> tuple[np.ndarray, np.ndarray, list
             table[name] = file.numbers(name)
             fits = np.isfinite(table[name])
         for row in np.flatnonzero(~fits)[:_NAMED]:
-            wrong.setdefault(int(row), name)
+            wrong.setdefault(int(row), f"{name} {lacking}")
         good &= fits
-    notes = [
-        f"warning: {file.path.name}, line {file.lines[row]}: {wrong[row]} is missing or not understood; fill it, or "
-        "there is no prediction"
-        for row in sorted(wrong)[:_NAMED]
-    ]
+    notes = [f"warning: {file.path.name}, line {file.lines[row]}: {wrong[row]}" for row in sorted(wrong)[:_NAMED]]
     if (more := int((~good).sum()) - len(notes)) > 0:
         notes.append(f"warning: {file.path.name}: {more} more rows have no prediction")
     return schema.matrix({name: cells[good] for name, cells in table.items()}), good, notes
@@ -118,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     for note in notes:
         print(note)
-    print(f"{len(predictions)} predictions in {options.out}")
+    print(f"{len(predictions)} rows in {options.out}")
     return 0
 
 

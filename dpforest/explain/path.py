@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpforest.explain.wording import condition, outcome, records, with_unit
+from dpforest.explain.wording import addition, condition, outcome, records, with_unit
 from dpforest.forest import Forest
 
 
@@ -48,26 +48,30 @@ class TreePath:
 
 
 def explain_prediction(forest: Forest, row: np.ndarray) -> list[TreePath]:
-    """The path of one row through every tree; the mean of their values is the forest's prediction.
+    """The path of one row through every tree.
+
+    The forest's prediction follows from the mean of their values, or from their sum (``output`` "logit" and
+    "target_sum").
 
     Parameters
     ----------
     forest : Forest
-        Whose trees are averaged (``output`` "target", "probability" or "score").
+        A finished one.
     row : ndarray of shape (n_features,)
         Inside the schema's bounds.
 
     Raises
     ------
     InvalidForest
-        The leaves of such a forest mean nothing alone, or the row has another number of features.
+        The leaves hold raw counts, or the row has another number of features.
     """
     row = np.asarray(row)
+    words = addition if forest.output in ("logit", "target_sum") else outcome
     leaves = forest.apply(row[None, :])[0]
     paths = []
     for tree, leaf in enumerate(leaves.tolist()):
         steps = _steps(forest, row, int(forest.offsets[tree]))
-        then = outcome(forest, forest.value[leaf])
+        then = words(forest, forest.value[leaf])
         if forest.weight.any():  # zeros throughout: the numbers are unknown
             then += f", {records(forest.weight[leaf])}"
         text = "; ".join([*(step.text for step in steps), f"so {then}"])

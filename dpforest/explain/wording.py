@@ -52,6 +52,14 @@ def outcome(forest: Forest, value: np.ndarray) -> str:
     return with_unit(float(value[0]), forest.schema.target_unit)
 
 
+def addition(forest: Forest, value: np.ndarray) -> str:
+    """Words for a leaf whose value is a part of a sum: "add 2.5 Wh", or "add 0.3 to the logit of walking"."""
+    if not forest.schema.is_classification:
+        return f"add {with_unit(float(value[0]), forest.schema.target_unit)}"
+    most = int(np.argmax(np.abs(value)))
+    return f"add {number(value[most])} to the logit of {forest.schema.classes[most]}"
+
+
 def records(weight: float) -> str:
     """Estimated number of records in words."""
     rounded = round(weight)

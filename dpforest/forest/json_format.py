@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.errors import DPForestError, InvalidForest
+from dpforest.errors import DPForestError, InvalidForest, SchemaError
 from dpforest.forest.codec import fill_inner_nodes
 from dpforest.forest.forest import Forest
 from dpforest.forest.importance import feature_importances
@@ -79,27 +79,32 @@ def from_dict(plain: Any, limits: Limits | None = None) -> Forest:
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
         raise InvalidForest(f"not a forest file: expected format {FORMAT!r}")
     version = plain.get("version")
-    if version != VERSION:
+    if type(version) is not int or version != VERSION:
         newer = isinstance(version, int) and version > VERSION
         advice = "update dpforest" if newer else "save the forest again"
         raise InvalidForest(f"forest file version {version!r}; this release reads version {VERSION}: {advice}")
-    if plain.get("output") not in _FINISHED:
-        raise InvalidForest(f"output {plain.get('output')!r} is no kind of finished forest")
-    _check_keys(plain, _KEYS, "the file")
     try:
-        forest = _read(plain)
-    except DPForestError:
-        raise
+        forest = validate(_read(plain), limits)
+    except DPForestError as error:
+        raise type(error)(f"{error}; take the file from its run again") from error
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise InvalidForest(f"damaged forest file: {error}") from error
-    validate(forest, limits)
+        raise InvalidForest(f"damaged forest file: {error}; take the file from its run again") from error
     fill_inner_nodes(forest)
     return forest
 
 
 def _read(plain: Mapping[str, Any]) -> Forest:
+    if plain.get("output") not in _FINISHED:
+        raise InvalidForest(f"output {plain.get('output')!r} is no kind of finished forest")
+    _check_keys(plain, _KEYS, "the file")
     schema = Schema.from_dict(plain["schema"])
+    if (plain["output"] in ("target", "target_sum")) == schema.is_classification:
+        raise InvalidForest(f"damaged forest file: output {plain['output']!r} does not fit the schema's target")
+    # Half a surrogate pair can be escaped in JSON, and its name could not be written to any other file.
+    json.dumps(plain["schema"], ensure_ascii=False).encode("utf-8")
     trees = plain["trees"]
+    if not isinstance(trees, list) or not trees or not isinstance(plain["provenance"], dict):
+        raise InvalidForest("damaged forest file: trees must be a list of one or more, and provenance a mapping")
     for number, tree in enumerate(trees):
         _check_tree(tree, f"tree {number}", schema)
     sizes = [len(tree["feature"]) for tree in trees]
@@ -110,12 +115,15 @@ def _read(plain: Mapping[str, Any]) -> Forest:
     leaf = left < 0
     # Thresholds are single-precision numbers; so nine digits bring a row that lies on one to the same side.
     with np.errstate(over="ignore"):
-        threshold = np.array([x for tree in trees for x in tree["threshold"]], dtype=np.float32)
+        threshold = _numbers([x for tree in trees for x in tree["threshold"]], "threshold").astype(np.float32)
     value = np.zeros((len(feature), schema.n_outputs))
-    value[leaf] = np.array([row for tree in trees for row in tree["value"]], dtype=np.float64)
+    cells = _numbers([cell for tree in trees for row in tree["value"] for cell in row], "value")
+    value[leaf] = cells.reshape(-1, schema.n_outputs)
     weight = np.zeros(len(feature))
-    weight[leaf] = np.array([w for tree in trees for w in tree["weight"]], dtype=np.float64)
+    weight[leaf] = _numbers([w for tree in trees for w in tree["weight"]], "weight")
     provenance = dict(plain["provenance"])
+    if not np.isfinite(_numbers([provenance.get("base_prediction", 0.0)], "base_prediction")).all():
+        raise InvalidForest("damaged forest file: base_prediction must be a finite number")
     importances = _importances(plain["importances"], schema)
     stated = provenance.pop("importances", None) == "stated"
     return Forest(
@@ -127,8 +135,8 @@ def _read(plain: Mapping[str, Any]) -> Forest:
         left=left,
         value=value,
         weight=weight,
-        base=np.array(plain["base"], dtype=np.float64),
-        owners=tuple(str(tree["owner"]) for tree in trees),
+        base=_numbers(plain["base"], "base"),
+        owners=tuple(tree["owner"] for tree in trees),
         provenance=provenance,
         stated_importances=importances if stated else None,
     )
@@ -143,17 +151,22 @@ def _check_keys(plain: Any, allowed: Sequence[str], where: str) -> None:
 def _check_tree(tree: Any, where: str, schema: Schema) -> None:
     """Lists that fit each other; without it a list too long in one tree could be made up for by another tree."""
     _check_keys(tree, _TREE_KEYS, where)
+    lists = [name for name in _TREE_KEYS if name != "owner"]
+    if not isinstance(tree["owner"], str) or not all(isinstance(tree[name], list) for name in lists):
+        raise InvalidForest(f"damaged forest file: {where} must have a name as owner, and lists of {', '.join(lists)}")
     nodes = len(tree["feature"])
+    if not nodes:
+        raise InvalidForest(f"damaged forest file: {where} has no nodes")
     for name in ("threshold", "left"):
         if len(tree[name]) != nodes:
             raise InvalidForest(f"damaged forest file: {where} has {len(tree[name])} of {name} for {nodes} nodes")
-    leaves = sum(v < 0 for v in tree["left"])
+    leaves = sum(isinstance(v, int) and v < 0 for v in tree["left"])
     if not len(tree["value"]) == len(tree["weight"]) == leaves:
         raise InvalidForest(
             f"damaged forest file: {where} of {leaves} leaves has {len(tree['value'])} values and "
             f"{len(tree['weight'])} weights"
         )
-    if any(len(row) != schema.n_outputs for row in tree["value"]):
+    if any(not isinstance(row, list) or len(row) != schema.n_outputs for row in tree["value"]):
         raise InvalidForest(f"damaged forest file: {where} has leaf values that are not {schema.n_outputs} numbers")
 
 
@@ -164,15 +177,22 @@ def _indices(trees: Sequence[Mapping[str, Any]], name: str) -> np.ndarray:
     return np.array(cells, dtype=np.int64)
 
 
+def _numbers(cells: Any, name: str) -> np.ndarray:
+    """Cells as float64; ``float`` alone would also read truth values and text."""
+    if not isinstance(cells, list) or not set(map(type, cells)) <= {int, float}:
+        raise InvalidForest(f"damaged forest file: {name} must be numbers")
+    return np.array(cells, dtype=np.float64)
+
+
 def _importances(plain: Any, schema: Schema) -> np.ndarray:
     if not isinstance(plain, dict) or list(plain) != schema.feature_names:
         raise InvalidForest(
             f"damaged forest file: importances must be of its {schema.n_features} features, in their order"
         )
-    values = np.array(list(plain.values()))
-    if values.dtype.kind not in "if" or not np.isfinite(values).all():
+    values = _numbers(list(plain.values()), "importances")
+    if not np.isfinite(values).all():
         raise InvalidForest("damaged forest file: importances must be finite numbers")
-    return values.astype(np.float64)
+    return values
 
 
 def save(forest: Forest, path: str | Path) -> Path:
@@ -196,12 +216,17 @@ def load(path: str | Path, limits: Limits | None = None) -> Forest:
     ------
     InvalidForest
         The file is no JSON (for instance cut short) or no sound forest.
+    SchemaError
+        Its schema is not one.
     """
     try:
         plain = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also bytes that are no text, and numbers of endless digits
         raise InvalidForest(f"{path} is not valid JSON (was it cut short?): {error}") from error
-    return from_dict(plain, limits)
+    try:
+        return from_dict(plain, limits)
+    except (InvalidForest, SchemaError) as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
 def _short(x: float) -> float:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SEPARATORS = ",;\t|"
 _SAMPLE = 200  # lines that are looked at for decimal commas
+TOO_LONG_REMEDY = "name every column in the header, and put decimal commas in quotes or write points"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,9 @@ class CsvFile:
     others : tuple of str
         Columns that nobody asked for.
     separator : str
+    too_long : ndarray of bool, shape (n_rows,)
+        Rows with more cells than the header has columns, as where unquoted decimal commas stand between commas. Which
+        cell belongs to which column is not known: nothing in ``columns`` is to be believed there.
     """
 
     path: Path
@@ -42,6 +46,7 @@ class CsvFile:
     lines: np.ndarray
     others: tuple[str, ...]
     separator: str
+    too_long: np.ndarray
 
     def numbers(self, name: str) -> np.ndarray:
         """A column as float64; NaN where a cell is empty or no number."""
@@ -50,8 +55,9 @@ class CsvFile:
         column = self.columns[name]
         if column.dtype.kind not in "iufb":
             text = column.astype(str).str.strip()
-            # A decimal comma stands in quotes where commas separate.
-            column = text.str.replace(",", ".", regex=False)
+            # A decimal comma stands in quotes where commas separate. Truth values are numbers here as well, as they
+            # are where a column holds nothing else: what a cell says must not depend on others.
+            column = text.str.replace(",", ".", regex=False).str.casefold().replace({"true": "1", "false": "0"})
         return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
     def text(self, name: str) -> np.ndarray:
@@ -87,16 +93,17 @@ def read_csv(path: Path, names: Sequence[str], text: Sequence[str] = ()) -> CsvF
         raise DataError(f"{path.name}, line 1: no header; the first line must name the columns {', '.join(names)}")
     found, separator = _header(header, names)
     positions = _positions(path, found, names)
-    if not body.strip():
-        raise DataError(f"{path.name}, line 2: no rows below the header; record some first")
     types = {str(positions[name]): str for name in text}
+    beyond = str(len(found))
     try:
         frame = pd.read_csv(
-            io.StringIO(body),
+            # A last row of blanks, one cell longer than the header, makes place for rows that are too long; and a
+            # table without rows is one as well: a node must not tell by an error that it has none.
+            io.StringIO(f"{body}\n{separator * len(found)}"),
             sep=separator,
             header=None,
-            names=[str(i) for i in range(len(found))],
-            usecols=[str(i) for i in positions.values()],
+            names=[str(i) for i in range(len(found) + 1)],
+            usecols=[*(str(i) for i in positions.values()), beyond],
             dtype=types,
             decimal="," if separator != "," and _has_decimal_commas(body, separator) else ".",
             index_col=False,
@@ -107,12 +114,14 @@ def read_csv(path: Path, names: Sequence[str], text: Sequence[str] = ()) -> CsvF
     except (pd.errors.ParserError, ValueError) as error:
         reason = " ".join(str(error).split())  # pandas counts lines from the one after the header
         raise DataError(f"{path.name}: no readable table below line 1 ({reason}); save it as CSV again") from None
+    too_long = frame[beyond].notna().to_numpy()
     frame = frame[[str(positions[name]) for name in names]].set_axis(list(names), axis=1)
-    blank = frame.isna().all(axis=1).to_numpy()
+    blank = frame.isna().all(axis=1).to_numpy() & ~too_long
     lines = np.flatnonzero(~blank) + 2
     taken = set(positions.values())
     others = tuple(name for i, name in enumerate(found) if i not in taken)
-    return CsvFile(path, frame[~blank].reset_index(drop=True), lines, others, separator)
+    columns = frame[~blank].reset_index(drop=True).infer_objects()
+    return CsvFile(path, columns, lines, others, separator, too_long[~blank])
 
 
 def _decoded(path: Path) -> str:

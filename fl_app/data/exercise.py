@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from fl_app.data.synthetic import make_recordings
 log = logging.getLogger(__name__)
 
 CLASSES = ("rest", "exercise")
-_LONGEST = 10_080  # minutes that are made up a person
+LONGEST_MINUTES = 10_080  # that are made up a person
 _BOUNDS = {
     "hr": (30.0, 220.0),
     "spo2": (70.0, 100.0),
@@ -90,8 +90,10 @@ class ExerciseSettings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise DataError(f"dataset.{name} {value!r} must be a number above 0")
-        if self.synthetic_minutes > _LONGEST:
-            raise DataError(f"dataset.synthetic_minutes {self.synthetic_minutes!r} must be at most {_LONGEST}, a week")
+        if self.synthetic_minutes > LONGEST_MINUTES:
+            raise DataError(
+                f"dataset.synthetic_minutes {self.synthetic_minutes!r} must be at most {LONGEST_MINUTES}, a week"
+            )
         if not isinstance(self.bounds, Mapping):
             raise DataError(f"dataset.bounds {self.bounds!r} must name a range [low, high] for each sensor")
         for name, ends in self.bounds.items():
@@ -145,6 +147,10 @@ class ExerciseSource(DataSource):
         """The device's file; none where rows are made up."""
         return () if self.settings.synthetic is not None else (self._files[subject],)
 
+    def fingerprint(self, subjects: Sequence[str]) -> str:
+        """As of any source; a node keeps rows of a file that a simulation leaves out."""
+        return super().fingerprint(subjects) + ("-node" if self._of_one_client else "")
+
     def read(self, subject: str) -> tuple[Rows, int]:
         """The good rows of a device."""
         if self.settings.synthetic is not None:
@@ -175,7 +181,8 @@ class ExerciseSource(DataSource):
             raise DataError("; ".join(str(error).removeprefix("error: ") for error in checked.errors))
 
     def _checked(self, subject: str) -> quality.Checked:
-        return quality.check_file(self._files[subject], self.settings.min_rows, self.settings.gap)
+        settings = self.settings
+        return quality.check_file(self._files[subject], settings.min_rows, settings.gap, by_itself=self._of_one_client)
 
     @cached_property
     def _files(self) -> Mapping[str, Path]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fl_app.data.exercise import LONGEST_MINUTES
 from fl_app.data.quality import LABEL, SENSORS, TIME
 from fl_app.data.synthetic import Recordings, make_recordings
 
@@ -29,13 +30,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=50.0)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    if options.subjects < 1 or not options.minutes > 0 or options.seed < 0:
-        parser.error("--subjects and --minutes must be above 0, --seed not below")
-    options.to.mkdir(parents=True, exist_ok=True)
-    for subject in range(options.subjects):
-        write_csv(
-            make_recordings(subject, options.minutes, options.seed), options.to / f"synthetic-{subject + 1:02d}.csv"
-        )
+    if options.subjects < 1 or not 1 <= options.minutes <= LONGEST_MINUTES or options.seed < 0:
+        parser.error(f"--subjects must be at least 1, --minutes from 1 to {LONGEST_MINUTES}, --seed not below 0")
+    try:
+        options.to.mkdir(parents=True, exist_ok=True)
+        for subject in range(options.subjects):
+            made = make_recordings(subject, options.minutes, options.seed)
+            write_csv(made, options.to / f"synthetic-{subject + 1:02d}.csv")
+    except OSError as error:
+        print(f"error: {options.to} cannot be written ({error.strerror}): choose another folder", file=sys.stderr)
+        return 1
     print(f"{options.subjects} synthetic recordings in {options.to}")
     return 0
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from fl_app.data.csv_file import CsvFile, read_csv
+from fl_app.data.csv_file import TOO_LONG_REMEDY, CsvFile, read_csv
 from fl_app.data.source import DataError
 
 TIME, LABEL = "timestamps", "is_exercise"
@@ -21,6 +21,8 @@ SENSORS = ("hr", "spo2", "green", "red", "ecg", "acc_x", "acc_y", "acc_z")
 # What no living wearer's sensor shows: the value stands for "no contact". Narrower public bounds only clip.
 _POSSIBLE = {"hr": (20.0, 300.0, "1/min"), "spo2": (50.0, 100.0, "%")}
 _REMEDY = {
+    TIME: "fill it with seconds, or a date such as 2024-01-31T10:00:00, or delete such rows",
+    LABEL: "write 1 for exercise and 0 for rest",
     "hr": "check that the sensor sits on the skin, or delete such rows",
     "spo2": "check that the sensor sits on the skin, or delete such rows",
 }
@@ -67,7 +69,7 @@ class Checked:
         return [finding for finding in self.findings if finding.severity == "error"]
 
 
-def check_file(path: Path, min_rows: int = 100, gap: float = 60.0) -> Checked:
+def check_file(path: Path, min_rows: int = 100, gap: float = 60.0, by_itself: bool = False) -> Checked:
     """Read one device's CSV and say what is wrong with it.
 
     Rows with a missing or impossible value are left out with a warning. A file with fewer than ``min_rows`` good rows,
@@ -79,6 +81,9 @@ def check_file(path: Path, min_rows: int = 100, gap: float = 60.0) -> Checked:
     min_rows : int
     gap : float
         Seconds; a longer pause, or a step back in time, starts a new recording.
+    by_itself : bool
+        Keep rows whatever their time stamps are, as one recording: whether one is understood or a repetition depends on
+        other rows, and on a node one record more or less must leave all others where they are.
 
     Raises
     ------
@@ -89,21 +94,27 @@ def check_file(path: Path, min_rows: int = 100, gap: float = 60.0) -> Checked:
     notes = _Notes(path.name)
     columns = {name: file.numbers(name) for name in (*SENSORS, LABEL)}
     seconds = _seconds(file)
-    good = np.ones(len(file.lines), dtype=bool)
-    for name, values in {TIME: seconds, **columns}.items():
-        missing = ~np.isfinite(values)
-        good &= ~notes.rows(missing, file.lines, f"{name} is missing or no number", "fill it or delete such rows")
+    good = ~notes.rows(file.too_long, file.lines, "more cells than the header has columns", TOO_LONG_REMEDY)
+    timed = np.isfinite(seconds)
+    notes.rows(~timed & ~file.too_long, file.lines, f"{TIME} is missing or no number", _REMEDY[TIME])
+    for name, values in columns.items():
+        missing = ~np.isfinite(values) & ~file.too_long
+        remedy = _REMEDY[name] if name == LABEL else "fill it or delete such rows"
+        good &= ~notes.rows(missing, file.lines, f"{name} is missing or no number", remedy)
     for name, (low, high, unit) in _POSSIBLE.items():
         with np.errstate(invalid="ignore"):
-            wrong = (columns[name] < low) | (columns[name] > high)
+            wrong = ((columns[name] < low) | (columns[name] > high)) & ~file.too_long
         first = columns[name][wrong][:1]
         what = f"{name} is {first[0]:g}, which is impossible ({low:g} to {high:g} {unit})" if first.size else ""
         good &= ~notes.rows(wrong, file.lines, what, _REMEDY[name])
     label = columns[LABEL]
-    wrong = np.isfinite(label) & ~np.isin(label, (0.0, 1.0))
+    wrong = np.isfinite(label) & ~np.isin(label, (0.0, 1.0)) & ~file.too_long
     what = f"{LABEL} is {label[wrong][0]:g}" if wrong.any() else ""
-    good &= ~notes.rows(wrong, file.lines, what, "write 1 for exercise and 0 for rest")
-    kept, recording = _in_time(seconds, good, file.lines, gap, notes)
+    good &= ~notes.rows(wrong, file.lines, what, _REMEDY[LABEL])
+    kept, recording = _in_time(seconds, good & timed, file.lines, gap, notes)
+    if by_itself:
+        kept = np.flatnonzero(good)
+        recording = np.zeros(len(kept), dtype=np.int64)
     y = label[kept].astype(np.int64)
     _check_amount(y, min_rows, file.lines, notes)
     return Checked(tuple(notes.found), np.column_stack([columns[name][kept] for name in SENSORS]), y, recording)

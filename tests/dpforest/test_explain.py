@@ -100,6 +100,17 @@ def test_parts_of_a_sum_are_not_read_alone(output):
         tree_rules(tree(schema, output, value))
 
 
+def test_a_path_says_what_a_part_of_a_sum_adds():
+    row = np.array([6.0, 50.0, 0.0])  # hour <= 7, RH_1 > 41
+    (path,) = explain_prediction(tree(output="target_sum"), row)
+    assert str(path).endswith("RH_1 > 41 %; so add 90.5 Wh, about 30 records")
+    classes = Schema(SCHEMA.features, classes=("u", "v"))
+    (path,) = explain_prediction(tree(classes, "logit", [[0.5, -1.25]] * 9), row)
+    assert str(path).endswith("so add -1.25 to the logit of v, about 30 records")
+    with pytest.raises(InvalidForest, match="only averaging trees"):
+        explain_prediction(tree(classes, "counts", [[1, 0]] * 9), row)
+
+
 def test_graphviz_text_has_every_node_and_both_answers():
     text = to_dot(tree())
     assert text.count("->") == 8

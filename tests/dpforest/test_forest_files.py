@@ -1,6 +1,7 @@
 """The JSON form: its published schema, strict reading, scores, stated importances and the export as nested nodes."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -72,11 +73,31 @@ def edited_tree(tree, **changes):
         (edited_tree(0, left=lambda a: [True, *a[1:]]), "left must be whole numbers"),
         (edited_tree(0, value=lambda a: [[1.0], *a[1:]]), "tree 0 has leaf values that are not 3 numbers"),
         (edited(importances={"a": 1.0, "b": 0.0}), "importances must be of its 3 features"),
-        (edited(importances={"a": 1.0, "b": 0.0, "c": "much"}), "importances must be finite numbers"),
+        (edited(importances={"a": 1.0, "b": 0.0, "c": "much"}), "importances must be numbers"),
         (edited(importances={"a": 1.0, "b": 0.0, "c": float("inf")}), "importances must be finite numbers"),
         (edited(notes="mine"), "the file has .*'notes'"),
         (edited(version=2), "version 2; this release reads version 1: update dpforest"),
         (edited(version="1"), "version '1'; .*save the forest again"),
+        (edited(version=True), "version True"),
+        (edited(trees=[]), "trees must be a list of one or more"),
+        (edited(trees=10**9), "trees must be a list of one or more"),
+        (edited(schema=[]), "schema: expected a mapping"),
+        (edited(schema={**SCHEMA.to_dict(), "classes": ["a", "b", "\ud800"]}), "surrogates not allowed"),
+        (edited(output="target"), "output 'target' does not fit"),
+        (edited(base=["0", "0", "0"]), "base must be numbers"),
+        (edited(provenance=[["a", 1]]), "provenance a mapping"),
+        (edited(provenance={"base_prediction": "high"}), "base_prediction must be numbers"),
+        (edited(provenance={"base_prediction": float("nan")}), "base_prediction must be a finite number"),
+        (edited_tree(0, owner=lambda _: ["k1"]), "tree 0 must have a name as owner"),
+        (edited_tree(0, feature=len), "tree 0 must have .* lists of feature"),
+        (edited_tree(0, threshold=lambda a: ["85.5", *a[1:]]), "threshold must be numbers"),
+        (edited_tree(0, weight=lambda a: [True, *a[1:]]), "weight must be numbers"),
+        (edited_tree(0, left=lambda a: [None, *a[1:]]), "left must be whole numbers"),
+        (edited_tree(0, value=lambda a: ["abc", *a[1:]]), "tree 0 has leaf values that are not 3 numbers"),
+        (
+            edited_tree(0, **dict.fromkeys(("feature", "threshold", "left", "value", "weight"), lambda _: [])),
+            "no nodes",
+        ),
     ],
 )
 def test_an_edited_file_is_refused(tmp_path, edit, message):
@@ -84,7 +105,18 @@ def test_an_edited_file_is_refused(tmp_path, edit, message):
     assert plain["trees"][0]["left"][0] > 0
     path = tmp_path / "forest.json"
     path.write_text(json.dumps(edit(plain)))
-    with pytest.raises(InvalidForest, match=message) as caught:
+    with pytest.raises((InvalidForest, SchemaError), match=message) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert re.search("from its run again|update dpforest|save the forest again", str(caught.value))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"[" * 200_000, b"9" * 5000, b"\xff\xfe", b'{"format":"dpforest","ver'])
+def test_what_is_no_json_is_refused_in_one_line(tmp_path, content):
+    path = tmp_path / "forest.json"
+    path.write_bytes(content)
+    with pytest.raises(InvalidForest, match=r"forest.json is not valid JSON \(was it cut short\?\)") as caught:
         load(path)
     assert "\n" not in str(caught.value)
 

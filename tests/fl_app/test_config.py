@@ -156,6 +156,8 @@ def test_a_level_and_another_epsilon_are_refused() -> None:
         to_experiment(compose_config(["privacy.level=high", "privacy.epsilon=2"]))
     with pytest.raises(ConfigurationError, match=r"privacy.level 'top' must be one of none .epsilon inf., low"):
         to_experiment(compose_config(["privacy.level=top"]))
+    with pytest.raises(ConfigurationError, match=r"privacy.level \['high'\] must be one of none"):
+        to_experiment(compose_config(["privacy.level=[high]"]))
     privacy = {"level": "high"}
     plain = to_experiment(compose_config([])).to_dict() | {"privacy": privacy}
     assert Experiment.from_dict(plain).privacy.epsilon == 0.1

@@ -29,7 +29,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for strategy, seeds in (("ldp_bagging_published", (0, 1)), ("ldp_bagging", (0,))):
         for level in ("none", "medium"):
             for seed in seeds:
-                chosen = [f"strategy={strategy}", f"privacy.level={level}", f"seed={seed}"]
+                chosen = [
+                    f"strategy={strategy}",
+                    f"privacy.level={level}",
+                    f"seed={seed}",
+                    "dataset.synthetic_minutes=8",
+                ]
                 experiment = to_experiment(compose_config(["experiment=ldp_document", *chosen]))
                 run_job(experiment, InProcessGrid(client_app, 3), folder / f"{strategy}-{level}-{seed}")
     return folder
@@ -49,6 +54,8 @@ def test_tables_hold_what_was_measured_and_what_the_document_says(runs: Path) ->
     rows = [result_row(run) for run in read]
     text = ldp_tables(read, rows)
     assert text.count("(synthetic recordings)") == 2
+    assert "accounting=published: epsilon a round, no guarantee" in text.replace(" (synthetic recordings)", "")
+    assert "accounting=tight: epsilon of the whole run" in text.replace(" (synthetic recordings)", "")
     chosen: list[dict[str, Any]] = [
         row for row in rows if row["strategy.accounting"] == "published" and row["epsilon"] == 1
     ]

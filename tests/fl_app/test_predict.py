@@ -70,13 +70,30 @@ def test_rows_with_a_gap_have_no_prediction_and_are_named(model: Path, capsys: p
 
 
 def test_many_gaps_are_counted(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    predicted(model, "hr,acc,side\n" + "120,?,right\n" * 20)
+    predicted(model, "hr,acc,side\n120,0,right\n" + "120,?,right\n" * 20)
     assert "new.csv: 15 more rows have no prediction" in capsys.readouterr().out
+
+
+def test_a_row_longer_than_the_header_is_not_predicted_by_position(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Decimal commas between commas shift all cells behind them; an empty cell at the end shifts nothing."""
+    frame = predicted(model, "hr,acc,side\n120,0,right,\n80,5,1,left\n80,0,left\n80,0,5,left,,,,\n")
+    assert frame["prediction"].fillna("").tolist() == ["exercise", "", "rest", ""]
+    printed = capsys.readouterr().out
+    for line in (3, 5):
+        assert f"warning: new.csv, line {line}: more cells than the header has columns; name every column" in printed
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("hr,acc,side\n", "new.csv, line 2: no rows below the header"),
+        (
+            "hr,acc,side\n,0,left\n",
+            "no row can be predicted: new.csv, line 2: hr is missing or not understood; fill it",
+        ),
+        ("hr,acc,side\n1,80,0,left\n", "no row can be predicted: new.csv, line 2: more cells than the header"),
         ("hr,side\n1,left\n", "new.csv, line 1: no column 'acc'; add or rename it, there are hr, side"),
         ("1,2,left\n3,4,right\n", "new.csv, line 1: no column 'hr'"),
         ("", "new.csv, line 1: no header"),

@@ -89,7 +89,7 @@ def all_rounds(public: Task, clients: int = 2, n: int = 300) -> tuple[LdpBagging
         },
     ),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_budget_is_the_total_of_a_client_over_all_rounds(
     epsilon: float, rounds: int, options: dict[str, Any]
 ) -> None:

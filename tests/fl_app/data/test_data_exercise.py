@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from fl_app.data import (
+    ClientData,
     DataError,
     Evaluation,
     Partition,
@@ -76,6 +78,8 @@ def reordered(text: str) -> bytes:
         lambda text: text.replace("\n", "\r\n").encode(),
         lambda text: text.replace("\n", "\r").encode(),
         lambda text: text.upper().encode(),
+        lambda text: text.replace("\n", ",\n").encode(),
+        lambda text: text.replace(",0\n", ",False\n").replace(",1\n", ",True\n").encode(),
         lambda text: text.replace(",", ", ").encode() + b"\n\n",
         lambda text: b"\xef\xbb\xbf" + to_semicolons(text).replace(b"\n", b"\r\n"),
     ],
@@ -115,6 +119,8 @@ def changed(rows: list[list[str]], cells: dict[int, tuple[str, str]]) -> list[li
         ({5: ("ecg", "")}, "line 7: ecg is missing or no number (left out); fill it or delete such rows", 199),
         ({5: ("acc_x", "off"), 6: ("acc_x", "nan"), 8: ("acc_x", "inf")}, "line 7: acc_x is missing or no number, "
          "and so are 2 more rows", 197),
+        ({5: ("acc_x", "0,5")}, "line 7: more cells than the header has columns (left out); name every column", 199),
+        ({5: ("is_exercise", "run")}, "line 7: is_exercise is missing or no number (left out); write 1", 199),
         ({5: ("is_exercise", "2")}, "line 7: is_exercise is 2 (left out); write 1 for exercise and 0 for rest", 199),
         ({5: ("timestamps", "")}, "line 7: timestamps is missing or no number (left out)", 199),
         ({5: ("timestamps", "1234567890"), 6: ("timestamps", "1234567891")}, "line 7: the time stamp was there before, "
@@ -149,6 +155,8 @@ def test_a_clock_that_jumps_starts_a_new_recording(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
+        ([], "w.csv, line 1: 0 good rows are fewer than 100; record more, or leave this file out"),
+        ([["1", *row] for row in lines()], "w.csv, line 201: 0 good rows are fewer than 100"),
         (lines(99), "w.csv, line 100: 99 good rows are fewer than 100; record more, or leave this file out"),
         ([[*row[:-1], "1"] for row in lines()], "w.csv, line 201: all rows are exercise; record rest too"),
         ([[*row[:-1], "0"] for row in lines()], "w.csv, line 201: all rows are rest; record exercise too"),
@@ -177,7 +185,6 @@ def test_unequal_classes_are_a_warning(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"", "w.csv, line 1: no header"),
-        (HEADER.encode(), "w.csv, line 2: no rows below the header"),
         (
             HEADER.replace("spo2", "sp02").encode() + b"\n1,2,3,4,5,6,7,8,9,1",
             r"line 1: no column 'spo2' \(is it 'sp02'\?\)",
@@ -222,6 +229,35 @@ def test_a_node_refuses_nothing_since_that_would_tell_about_its_rows(tmp_path: P
     data = node_data(source, str(tmp_path / "w.csv"), 0, 2)
     assert len(data.train) + len(data.test) == 59
     assert data.train.X[:, 2].max() <= 4095
+    # One record less must not show either, not even where it was the only one.
+    data = node_data(source, str(write(tmp_path / "empty.csv", [])), 0, 2)
+    assert len(data.train) + len(data.test) == 0
+
+
+@pytest.mark.parametrize("cell", [("timestamps", "2024-01-31T10:00:05Z"), ("timestamps", "7"), ("is_exercise", "1")])
+def test_on_a_node_one_record_less_leaves_all_others_where_they_are(cell: tuple[str, str], tmp_path: Path) -> None:
+    """The odd record repeats a time stamp, or has another form of time or label than all others."""
+    rows = lines(120)
+    for i, row in enumerate(rows):
+        row[0] = f"2024-01-31T10:{i // 60:02d}:{i % 60:02d}Z"
+        row[-1] = "true" if i % 2 else "false"
+    source = build_source("exercise", {})
+    write(tmp_path / "a.csv", changed([list(row) for row in rows], {3: cell}))
+    # What a simulation has read of the same file, and kept for later, is not what a node reads.
+    with contextlib.suppress(DataError):
+        build_source("exercise", {"path": str(tmp_path / "a.csv")}).load("a")
+    everyone = node_data(source, str(tmp_path / "a.csv"), 0, 2)
+    others = node_data(source, str(write(tmp_path / "b.csv", rows[:3] + rows[4:])), 0, 2)
+
+    def content(data: ClientData) -> tuple[list[list[float]], list[list[float]]]:
+        train, test = (np.column_stack([part.X, part.y]).tolist() for part in (data.train, data.test))
+        return train, test
+
+    (train, test), (fewer, fewer_tests) = content(everyone), content(others)
+    assert len(train) + len(test) == 120
+    assert len(fewer) + len(fewer_tests) == 119
+    assert all(row in train for row in fewer)
+    assert all(row in test for row in fewer_tests)
 
 
 def test_the_check_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -288,6 +324,18 @@ def test_written_recordings_are_read_back(tmp_path: Path) -> None:
         np.testing.assert_allclose(read.X, direct.X, rtol=1e-5)
         np.testing.assert_array_equal(read.y, direct.y)
         np.testing.assert_array_equal(read.recording, direct.recording)
+
+
+def test_recordings_that_cannot_be_made_are_an_error_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for minutes in ("inf", "nan", "0.001", "1e9"):
+        with pytest.raises(SystemExit) as caught:
+            make_exercise.main(["--to", str(tmp_path), "--minutes", minutes])
+        assert caught.value.code == 2
+    (tmp_path / "taken").write_text("")
+    assert make_exercise.main(["--to", str(tmp_path / "taken"), "--subjects", "1", "--minutes", "1"]) == 1
+    assert "taken cannot be written (File exists): choose another folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dpforest.errors import SchemaError
-from fl_app.data import DataError, DataSource, Evaluation, Partition, build_source, client_data
+from fl_app.data import DataError, DataSource, Evaluation, Partition, build_source, client_data, node_data
 
 SCHEMA = {
     "target": "outcome",
@@ -149,6 +149,13 @@ def test_regression(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 def test_bad_content_is_named(tmp_path: Path, content: str | bytes, message: str) -> None:
     with pytest.raises((DataError, SchemaError), match=message):
         source(tmp_path, content).load("a")
+
+
+def test_a_node_without_rows_is_like_any_other(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(CSV.split("\n")[0] + "\n")
+    data = node_data(build_source("table", {"schema": SCHEMA}), str(file), 0, 2)
+    assert len(data.train) + len(data.test) == 0
 
 
 def test_one_bad_client_does_not_stop_the_others(tmp_path: Path) -> None:
