@@ -76,8 +76,9 @@ def test_a_sweep_runs_what_has_no_budget_once_and_draws_its_figures(tmp_path: Pa
         rows = [(row["strategy"], float(row["epsilon"])) for row in csv.DictReader(file)]
     assert rows == [("centralized", math.inf), ("one_shot", 1.0), ("one_shot", 5.0)]
     assert done.stdout.count("skipped, as no budget makes a difference to it") == 1
-    assert (tmp_path / "figures" / "epsilon-watch-row.png").is_file()
-    assert "epsilon-watch-row.png" in done.stdout
+    assert [path.name for path in tmp_path.glob("figures/*/epsilon-*.png")] == ["epsilon-watch-row.png"]
+    assert (tmp_path / "report.html").is_file()
+    assert "guarantee" in done.stdout.split("skipped")[1]  # the table of all runs
 
 
 # Runs in every process that finds it; looking for the package does not import this part of it, using it does.
