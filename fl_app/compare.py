@@ -75,7 +75,7 @@ def section_tables(section: Section) -> str:
     tables = [comparison_table(section.rows)] if section.metric in section.frame else []
     tables += [stability_table(section.runs, section.rows), ldp_tables(section.runs, section.rows)]
     tables.append(user_table(section.runs, section.rows))
-    return "\n\n".join([section.title, *filter(None, tables)])
+    return "\n\n".join(filter(None, [section.title, *tables, section.note]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -20,6 +20,9 @@ from fl_app.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_r
 
 log = logging.getLogger(__name__)
 
+# What makes no other rows of what is held out: folds are pooled, and the split stands in the title. A public share is a
+# random part of the test rows; a note says who is judged without it.
+_SAME_ROWS = ("fold", "split", "public_share")
 PRIVATE, UNPROVEN, OPEN = "holds", "none", "no privacy"
 
 
@@ -49,6 +52,21 @@ class Section:
     def slug(self) -> str:
         """The title as a file name."""
         return file_name(self.title)
+
+    @cached_property
+    def note(self) -> str:
+        """Which methods are judged without a public part of the test rows, where they are not all; else empty text."""
+        shares = {
+            row["setting"]: float(run["config"]["evaluation"].get("public_share", 0))
+            for run, row in zip(self.runs, self.rows, strict=True)
+        }
+        if len(set(shares.values())) < 2:
+            return ""
+        return " ".join(
+            f"{setting} is judged by a random {1 - share:.0%} of the test rows: the others are public to its server."
+            for setting, share in sorted(shares.items())
+            if share
+        )
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -149,7 +167,7 @@ def _identity(run: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     if config["dataset"]["name"] == "table":  # a path says which table it is; elsewhere only where a data set lies
         facts["dataset.path"] = config["dataset"].get("path")
     facts |= {f"partition.{key}": value for key, value in config["partition"].items()}
-    facts |= {f"evaluation.{key}": value for key, value in config["evaluation"].items() if key not in ("fold", "split")}
+    facts |= {f"evaluation.{key}": value for key, value in config["evaluation"].items() if key not in _SAME_ROWS}
     facts["target"] = _target(run["metrics"])
     return (
         ("dataset", str(config["dataset"]["name"])),

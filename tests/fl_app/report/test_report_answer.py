@@ -102,6 +102,15 @@ def test_data_sets_targets_and_evaluations_are_never_mixed(tmp_path: Path) -> No
         assert words in titles
 
 
+def test_a_method_with_public_rows_stands_beside_the_others_and_that_is_said(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "fext", evaluation={"public_share": 0.25})
+    write_run(tmp_path / "b", "one_shot", evaluation={"public_share": 0})
+    (section,) = gather([tmp_path]).sections
+    assert section.note == ("fext is judged by a random 75% of the test rows: the others are public to its server.")
+    write_run(tmp_path / "b2" / "c", "fext", evaluation={"public_share": 0.25})
+    assert not gather([tmp_path / "b2"]).sections[0].note
+
+
 def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     write_run(tmp_path / "a")
     write_run(tmp_path / "b")
