@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
     [
         (["seed=range(5)"], 5),
         (["strategy=one_shot,standalone", "privacy.epsilon=0.1,1,10", "seed=range(5)"], 30),
-        (["experiment=compare_watch"], 75),
+        (["experiment=compare_watch"], 45),
         (["experiment=compare_watch", "seed=0"], 15),
         (["experiment=favero2024", "privacy.epsilon=1,10"], 80),
         (["seed=3"], 1),
