@@ -104,6 +104,10 @@ def _evaluate(message: Message, context: Context, experiment: Experiment, client
         raise BadMessage("this client has no test rows")
     side = experiment.method.client()
     arrays = read_arrays(message.content)
+    own = side.own_model(task)
+    if own is not None and not _shows_own_model(context):
+        # It may hold exact counts of training rows, and its metrics would tell them to who knows or chose test rows.
+        raise Refused("this node's model is its own, made from training rows in clear: no metrics of it are shared")
     predicted = side.predict(task, rows.X, arrays)
     sums = classification_sums if task.schema.is_classification else regression_sums
     metrics = MetricRecord({**sums(rows.y, predicted)})
@@ -111,7 +115,7 @@ def _evaluate(message: Message, context: Context, experiment: Experiment, client
     if bool(config.get("by-owner", False)) and task.schema.is_classification:
         by_owner = _accuracy_by_owner(experiment, task, rows.X, rows.y, arrays)
     content = RecordDict({METRICS: metrics, CONFIG: ConfigRecord({"client": client, "by_owner": json.dumps(by_owner)})})
-    if _shows_own_model(context) and (own := side.own_model(task)) is not None:
+    if own is not None:
         content[ARRAYS] = to_arrays_record(own)
     return content
 
@@ -158,7 +162,7 @@ def _client_task(message: Message, context: Context, experiment: Experiment, cli
 
 
 def _shows_own_model(context: Context) -> bool:
-    """A client's own model may hold its exact counts, so only a simulation shows it to the researcher."""
+    """A client's own model may hold its exact counts, so only a simulation shows it, or how it does, to anybody."""
     return is_simulated(context)
 
 

@@ -135,7 +135,8 @@ class ClientSide(ABC):
     def own_model(self, task: ClientTask) -> Arrays | None:
         """The model that only this client has, if the method gives each its own.
 
-        A simulation shows it to the researcher with the evaluation (`ServerSide.take_own_models`); a real node never.
+        A simulation shows it to the researcher with the evaluation (`ServerSide.take_own_models`); a real node shows
+        neither the model nor metrics of it.
         """
         return None
 

@@ -266,6 +266,16 @@ def test_metrics_leave_a_real_node_only_if_its_owner_says_so(dataset: dict[str, 
             assert "does not share metrics" in error(reply)
 
 
+def test_no_metrics_of_a_model_that_holds_training_rows_in_clear(dataset: dict[str, Any]) -> None:
+    """LRF is said to cost nothing, so whether test rows are shared or not, nothing may follow from its leaves."""
+    alone = for_nodes(dataset, strategy={"name": "lrf", "trees": 3, "depth": 4})
+    context = node(**own(dataset, **{"share-metrics": True}))
+    assert epsilon_of(ask(context, alone, clients=1)) == 0
+    reply = ask(context, alone, MessageType.EVALUATE, clients=1)
+    assert "no metrics of it are shared" in error(reply)
+    assert METRICS not in reply
+
+
 def test_a_real_node_opens_no_file_that_a_server_names(dataset: dict[str, Any]) -> None:
     named = make(dataset).to_json()
     assert "opens no file that a server names" in error(ask(node(**own(dataset)), named, clients=1))
