@@ -204,7 +204,8 @@ def _by_user(group: Sequence[Row], title: str) -> Figure:
     """Mean accuracy of each user over the seeds, sorted by LRF inside each type of the first seed."""
     users = _user_rows(group)
     methods = _methods(group)
-    users.sort(key=lambda user: (user["type"], -user[methods[0]]))
+    # A user that fell silent in one of the runs has no score of that method.
+    users.sort(key=lambda user: (user["type"], -user.get(methods[0], 0.0)))
     figure = Figure(figsize=(max(6.0, 0.2 * len(users)), 3.8), layout="constrained")
     axes = figure.add_subplot()
     for method in methods:

@@ -185,6 +185,7 @@ def _vote(task: ClientTask, plan: Plan, member: Member, seed: int, arrays: Array
         scores = scores * _TIES + task.rng("ties").integers(_TIES, size=scores.shape)
     tree = member.tree_of_node()[asked]
     votes, sizes = np.zeros(len(tree), dtype=np.int64), member.sizes()[asked]
+    member.voted[np.unique(tree)] += 1
     for share in _shares(task, member):
         nodes = share.trees[tree]
         if not nodes.any():
@@ -201,7 +202,6 @@ def _vote(task: ClientTask, plan: Plan, member: Member, seed: int, arrays: Array
 
 def _count(task: ClientTask, plan: Plan, member: Member) -> np.ndarray:
     """Noised class counts of all leaves."""
-    levels = member.level
     counts = member.close()
     tree = member.tree_of_leaf()
     for share in _shares(task, member):
@@ -212,7 +212,8 @@ def _count(task: ClientTask, plan: Plan, member: Member) -> np.ndarray:
         entry = plan.leaves.entry(f"{share.prefix}class counts of leaves", share.rows, times)
         counts[leaves] = plan.leaves.release(counts[leaves], entry, share.ledger, task.noise(f"counts {share.prefix}"))
         if share.ledger is not task.ledger:
-            task.ledger.unprotected(FOREIGN, f"epsilon {times * plan.tree_epsilon(levels):.4g} in {times} trees")
+            spent = sum(plan.tree_epsilon(int(voted)) for voted in member.voted[share.trees])
+            task.ledger.unprotected(FOREIGN, f"epsilon {spent:.4g} in {times} trees")
     return counts
 
 

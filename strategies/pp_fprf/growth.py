@@ -77,6 +77,8 @@ class Growth:
         self._has = {
             user: np.array([user in group.members for group in groups], dtype=bool)[self.tree_group] for user in users
         }
+        # Levels in which each user voted, in each of its trees; kept of those that are lost.
+        self.levels_voted = {user: np.zeros(int(has.sum()), dtype=np.int64) for user, has in self._has.items()}
         self._node_tree = np.arange(n_trees)
         self._levels: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._counts: np.ndarray | None = None
@@ -247,6 +249,7 @@ class Growth:
             asked = self._active[mine]
             weight[mine[asked], arrays["votes"].astype(np.int64)] += np.maximum(sizes[asked], 0)
             total[mine] += sizes
+            self.levels_voted[user] += np.isin(self.trees_of(user), self._node_tree[mine[asked]])
         split = self._active & (total >= self._settings.min_rows)
         picked = np.argmax(weight, axis=1)
         nodes = np.arange(self.n_nodes)

@@ -45,6 +45,7 @@ class Member:
         self.level = 0
         self.trees = np.empty(0, dtype=np.int32)
         self.masters = np.empty(0, dtype=np.int32)
+        self.voted = np.empty(0, dtype=np.int64)  # levels of each tree
         self._nodes = np.empty(0, dtype=np.int64)
         self._leaves = np.empty(0, dtype=np.int64)
         self._place = np.empty((0, len(y)), dtype=np.int32)
@@ -55,6 +56,7 @@ class Member:
             "level": np.array([self.level]),
             "trees": self.trees,
             "masters": self.masters,
+            "voted": self.voted,
             "nodes": self._nodes,
             "leaves": self._leaves,
             "place": self._place,
@@ -65,7 +67,7 @@ class Member:
         if state["place"].shape[1] != len(self.y):
             raise BadMessage("the rows of this client have changed since the first exchange: start a new run")
         self.level = int(state["level"][0])
-        self.trees, self.masters = state["trees"], state["masters"]
+        self.trees, self.masters, self.voted = state["trees"], state["masters"], state["voted"].copy()
         self._nodes, self._leaves, self._place = state["nodes"], state["leaves"].copy(), state["place"].copy()
         return self
 
@@ -158,6 +160,7 @@ class Member:
 
     def _begin(self, trees: np.ndarray, masters: np.ndarray) -> None:
         self.trees, self.masters = trees, masters
+        self.voted = np.zeros(len(trees), dtype=np.int64)
         self._nodes = np.ones(len(trees), dtype=np.int64)
         self._leaves = np.zeros(len(trees), dtype=np.int64)
         sees = self._slices[None, :] == (np.arange(len(trees)) % self.n_slices)[:, None]

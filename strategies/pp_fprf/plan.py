@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dpforest.growers.kernels import SCORE_UNIT
@@ -62,10 +63,11 @@ class Plan:
         # Nothing times infinity would be no number.
         return (levels * level if levels else 0.0) + (self.leaves.epsilon if leaves else 0.0)
 
-    def spent(self, trees: int, levels: int, leaves: bool = True) -> float:
-        """What a user spent that took part in so many trees up to a level, or to the leaves."""
+    def spent(self, levels: Sequence[int], leaves: bool = True) -> float:
+        """What a user spent that voted in so many levels of each of its trees: that of its dearest slice of rows."""
         similarity = self.histograms.epsilon if self.histograms else 0.0
-        return similarity + (math.ceil(trees / self.slices) * self.tree_epsilon(levels, leaves) if trees else 0.0)
+        trees = [self.tree_epsilon(voted, leaves) for voted in levels]
+        return similarity + max(math.fsum(trees[i :: self.slices]) for i in range(self.slices))
 
     def entries(self, functions: int) -> list[Entry]:
         """What a user will release at most; published: in its own sessions."""

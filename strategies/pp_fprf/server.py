@@ -78,8 +78,6 @@ class GlobalServer(ServerSide):
         self._hash_seed, self._growth_seed = (int(number >> np.uint64(2)) for number in entropy)
         self._growth: Growth | None = None
         self._forest: Forest | None = None
-        self._trees_of: dict[int, int] = {}
-        self._lost_at: dict[int, int] = {}  # level at which a client fell silent
 
     def planned(self) -> list[Entry]:
         return planned(self.task)
@@ -132,11 +130,10 @@ class GlobalServer(ServerSide):
 
     def client_facts(self, client: int) -> dict[str, Any]:
         assert self._growth is not None
-        trees, plan = self._trees_of.get(client, 0), self._plan
-        if client in self._lost_at:
-            spent = plan.spent(trees, self._lost_at[client], leaves=False)
-        else:
-            spent = plan.spent(trees, self._growth.level)
+        plan, voted = self._plan, self._growth.levels_voted.get(client)
+        if voted is None:
+            return {}  # it never answered, and its ledger did not come: what it has spent is not known here
+        spent = plan.spent(voted.tolist(), leaves=client in self._growth.members)
         # What the paper counts: B = T epsilon, whatever the user does in the sessions of others.
         counted = {"epsilon_counted": self._settings.trees * plan.tree_epsilon(plan.depth)}
         return (counted if self._settings.published else {}) | {"epsilon_spent": spent}
@@ -148,7 +145,6 @@ class GlobalServer(ServerSide):
     def _grow(self, groups: list[Group]) -> None:
         settings = self._settings
         self._growth = Growth(groups, self.task.schema, settings, self._growth_seed, settings.published)
-        self._trees_of = {user: len(self._growth.trees_of(user)) for user in self._growth.members}
 
     def _continue(self, updates: list[ClientUpdate]) -> None:
         """Hand the answers on; in the end the trees are finished."""
@@ -159,7 +155,6 @@ class GlobalServer(ServerSide):
             masters = sorted({group.master for group in growth.groups if lost in group.members} - {NO_MASTER})
             whose = f"of masters {', '.join(map(str, masters))} go on" if masters else "go on"
             log.warning("client %d did not answer: the trees %s without it", lost, whose)
-            self._lost_at[lost] = growth.level
         growth.receive(answers)
         if growth.phase == "done":
             # Noise of as many members as a tree has on average.
@@ -244,7 +239,8 @@ class PersonalServer(GlobalServer, _OwnForests):
         _OwnForests.save(self, folder)
 
     def _sessions(self, client: int) -> int:
-        return self._trees_of.get(client, 0) // self._settings.trees
+        assert self._growth is not None
+        return len(self._growth.levels_voted.get(client, ())) // self._settings.trees
 
     def _read_table(self, update: ClientUpdate) -> np.ndarray:
         """Hash values or noised histograms of one user."""

@@ -192,5 +192,5 @@ def _check_whole(name: str, value: Any, low: int, high: int) -> None:
 def _check_number(name: str, value: Any, low: float, high: float, open_ends: bool = False) -> None:
     fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
     if not fits or (open_ends and value in (low, high)):
-        words = "between" if open_ends else "from"
-        raise DPForestError(f"{name} {value!r} must be a number {words} {low:g} and {high:g}")
+        words = f"between {low:g} and {high:g}" if open_ends else f"from {low:g} to {high:g}"
+        raise DPForestError(f"{name} {value!r} must be a number {words}")

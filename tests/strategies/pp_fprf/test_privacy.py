@@ -128,7 +128,7 @@ def test_the_plan_costs_the_budget(
         assert total == pytest.approx(epsilon)
         plan = plan_of(task_of(options, epsilon))
         most = (sessions if isinstance(options, PersonalSettings) else 1) * trees
-        assert plan.spent(most, depth) == pytest.approx(epsilon)
+        assert plan.spent([depth] * most) == pytest.approx(epsilon)
 
 
 def test_the_published_plan_is_that_of_the_paper() -> None:
@@ -139,7 +139,7 @@ def test_the_published_plan_is_that_of_the_paper() -> None:
     assert plan.tree_epsilon(14) == pytest.approx(1.0)
     assert plan.sizes is None
     assert plan.histograms is None
-    assert plan.spent(8 * 20, 14) == pytest.approx(160)
+    assert plan.spent([14] * 8 * 20) == pytest.approx(160)
 
 
 @pytest.mark.parametrize("slices", [1, 3])
