@@ -34,7 +34,7 @@ _PLACES = {
     "convergence": ("learning", "Score after each round, and after each byte sent; bands span the seeds."),
     "rounds": ("learning", "Scores over rounds by epsilon, with what the source claims. Of many methods, the best four "
                "are shown."),
-    "clients": ("clients", "Each box: the clients' scores (means over seeds); the filled mark is the lowest."),
+    "clients": ("clients", "Each box: the clients' scores (means over seeds); the filled mark is the worst."),
     "alone": ("clients", "What each client reaches alone, without privacy."),
     "labels": ("clients", "How the classes are spread over the clients (non-IID). Private facts, read from the data on "
                "this machine and from no run."),

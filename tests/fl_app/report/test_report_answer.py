@@ -11,6 +11,7 @@ from made_up_runs import CLIENT_UNIT, write_run, write_sweep
 from dpforest.errors import DPForestError
 from fl_app.report.answer import answer
 from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, gather
+from fl_app.report.plots import settings_by_epsilon
 
 
 def test_the_sentence_agrees_with_a_calculation_by_hand(tmp_path: Path) -> None:
@@ -58,6 +59,18 @@ def test_what_guarantees_nothing_is_never_the_answer(tmp_path: Path) -> None:
     assert "fext_published shows 0.900, but without a valid guarantee" in found.words()[1]
     assert found.reference is not None
     assert found.reference.setting == "fedavg"
+
+
+def test_epsilons_without_a_guarantee_are_never_averaged_as_no_privacy(tmp_path: Path) -> None:
+    # A published method may name all that it sends as unprotected, though its noise depends on epsilon.
+    for epsilon, reached in ((0.01, 0.6), (10.0, 0.5)):
+        write_run(
+            tmp_path / str(epsilon), "fext", epsilon, 0, [reached] * 2, unprotected="thresholds", noise_in_ledger=False
+        )
+    (section,) = gather([tmp_path]).sections
+    assert set(section.frame["state"]) == {UNPROVEN}
+    assert list(settings_by_epsilon(section)) == ["0.01", "10"]
+    assert answer(section).words() == ["No method with a valid guarantee was run here."]
 
 
 def test_units_have_answers_of_their_own(tmp_path: Path) -> None:

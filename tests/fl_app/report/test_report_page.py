@@ -137,6 +137,14 @@ def test_boxes_hold_the_means_of_clients(section: Section) -> None:
     )  # fmt: skip
 
 
+def test_the_mark_is_the_worst_client_also_where_less_is_better(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "fext", accuracy=[0.9, 0.7, 0.4], target=True)  # MSE 0.1, 0.3, 0.6
+    figure = client_boxes(gather([tmp_path]).sections[0])
+    assert figure is not None
+    marks = [line.get_ydata()[0] for line in figure.axes[0].lines if len(line.get_xdata()) == 1]
+    assert marks == pytest.approx([0.6])
+
+
 def test_confusion_shows_shares_of_the_true_class_and_names(section: Section) -> None:
     figure = confusion_matrices(section, "1")
     assert figure is not None
