@@ -39,7 +39,7 @@ _PLACES = {
     "labels": ("clients", "How the classes are spread over the clients (non-IID). Private facts, read from the data on "
                "this machine and from no run."),
     "confusion": ("confusion", "Share of each true class, in per cent; runs of all seeds together."),
-    "importance": ("importance", "Mean decrease in impurity, from noised statistics only; bars span the seeds. Of many "
+    "importance": ("importance", "Mean decrease in impurity, of what clients sent; bars span the seeds. Of many "
                    "methods, the best four are shown; fl_app.compare draws all."),
     "importance-map": ("importance", "The same for all features, by epsilon."),
     "memorization": ("memorization", "Share of clients whose tree does better on its own test rows than on anyone "

@@ -186,6 +186,10 @@ def _sections(runs: Sequence[dict[str, Any]]) -> list[Section]:
             if (dict(other)["dataset"], dict(other)["split"]) == (facts["dataset"], facts["split"])
         ]
         differing = [key for key in facts if any(other.get(key) != facts[key] for other in rivals)]
+        # The names of all classes make a long title: they stand in it only where nothing else tells sections apart.
+        shorter = [key for key in differing if key != "target"]
+        if sum(all(other.get(key) == facts[key] for key in shorter) for other in rivals) == 1:
+            differing = shorter
         words = [f"{key.rpartition('.')[2]} = {_plain(facts[key])}" for key in differing]
         rows = [run["row"] for run in members]
         telling = telling_of_methods(rows)

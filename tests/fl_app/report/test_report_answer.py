@@ -115,6 +115,20 @@ def test_data_sets_targets_and_evaluations_are_never_mixed(tmp_path: Path) -> No
         assert words in titles
 
 
+def test_class_names_are_in_a_title_only_where_nothing_else_tells_sections_apart(tmp_path: Path) -> None:
+    many = [f"activity_{number}" for number in range(12)]
+    write_run(tmp_path / "one" / "a", dataset={"classes": 12}, classes=many)
+    write_run(tmp_path / "one" / "b", dataset={"classes": 3})
+    assert [section.title for section in gather([tmp_path / "one"]).sections] == [
+        "watch, row split, classes = 12",
+        "watch, row split, classes = 3",
+    ]
+    write_run(tmp_path / "two" / "a")
+    write_run(tmp_path / "two" / "b", classes=("on", "off"))
+    titles = [section.title for section in gather([tmp_path / "two"]).sections]
+    assert titles == ["watch, row split, target = on, off", "watch, row split, target = rest, walk, run"]
+
+
 def test_a_method_with_public_rows_stands_beside_the_others_and_that_is_said(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "fext", evaluation={"public_share": 0.25})
     write_run(tmp_path / "b", "one_shot", evaluation={"public_share": 0})
