@@ -29,7 +29,7 @@ from fl_app.results import write_results
 from fl_app.run_folder import write_failure
 from fl_app.screen import Bars, log_to_screen
 from fl_app.session import SimulationSession, quiet_flower
-from fl_app.sweep import Missing, count_runs, split_resume
+from fl_app.sweep import Missing, count_runs, resume_option, split_resume
 from fl_app.tracking import build_tracker
 from strategies.method import TooFewClients
 
@@ -162,7 +162,9 @@ def _report() -> None:
     except Exception:
         log.exception("the report failed; try python -m fl_app.report %s", _sweep.folder)
     if _failures:
-        log.info("%d runs failed; run them again with python -m fl_app +resume=%s", len(_failures), _sweep.folder)
+        log.info(
+            "%d runs failed; run them again with python -m fl_app %s", len(_failures), resume_option(_sweep.folder)
+        )
 
 
 def main() -> int:
@@ -187,7 +189,7 @@ def main() -> int:
     except KeyboardInterrupt:
         if _sweep.folder is None:
             raise
-        log.info("interrupted; go on with python -m fl_app +resume=%s", _sweep.folder)
+        log.info("interrupted; go on with python -m fl_app %s", resume_option(_sweep.folder))
         return 130
     finally:
         _engine.close()

@@ -125,6 +125,7 @@ def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Seq
     budgeted = frame[has_budget] if has_budget.any() else free
     units = list(budgeted.groupby("unit")["setting"].nunique().sort_values(ascending=False, kind="stable").index)
     figure = Figure(figsize=(max(5.2, 4.6 * len(units)), 1.4 + 3.2 * len(metrics)), layout="constrained")
+    ticks = [set(frame["epsilon"]) for _ in units]
     for line, metric in enumerate(metrics):
         first: Axes | None = None
         for column, unit in enumerate(units):
@@ -140,8 +141,8 @@ def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Seq
                 axes.axhline(runs[metric].mean(), color="black", linestyle=_LINES[style % 4], linewidth=0.9,
                              label=f"{setting!s}, no privacy")  # fmt: skip
             if metric == "accuracy":
-                _published_curves(axes, dataset, split, short_unit(unit))
-            epsilon_axis(axes, frame["epsilon"])
+                ticks[column] |= _published_curves(axes, dataset, split, short_unit(unit))
+            epsilon_axis(axes, ticks[column])
             axes.set_ylabel(METRICS[metric])
             if not line:
                 title = " ".join([f"{dataset},", *settings, f"{split} split"])
@@ -165,7 +166,7 @@ def setting_looks(rows: Sequence[dict[str, Any]]) -> dict[str, Look]:
 
 
 def epsilon_axis(axes: Axes, epsilons: Iterable[float]) -> None:
-    """A logarithmic axis with a tick at each epsilon that was run."""
+    """A logarithmic axis with a tick at each epsilon that was run or published."""
     finite = sorted({float(epsilon) for epsilon in epsilons if np.isfinite(epsilon)})
     axes.set_xscale("log")
     axes.set_xticks(finite, [f"{epsilon:g}" for epsilon in finite])
@@ -229,14 +230,16 @@ def published_for(dataset: str, split: str) -> list[list[str]]:
     return lines
 
 
-def _published_curves(axes: Axes, dataset: str, split: str, unit: str) -> None:
-    """What sources say they reached, on the panel of the unit that they claim to protect."""
+def _published_curves(axes: Axes, dataset: str, split: str, unit: str) -> set[float]:
+    """What sources say they reached, on the panel of the unit that they claim to protect; returns the epsilons."""
+    drawn: set[float] = set()
     for file in sorted((Path(__file__).parent / "published").glob("*.yaml")):
         values = published(file.stem)
         if (values["dataset"], values["split"]) != (dataset, split) or values.get("unit", "record") not in unit:
             continue
         for number, (name, curve) in enumerate(values.get("accuracy", {}).items()):
             label = f"depth {name}" if isinstance(name, int) else name
+            drawn.update(map(float, curve))
             axes.plot(
                 list(curve), list(curve.values()), color=PUBLISHED, marker="x", linewidth=0.8,
                 linestyle=("-", ":")[number % 2], label=f"{values['source']}, {label}",
@@ -244,6 +247,7 @@ def _published_curves(axes: Axes, dataset: str, split: str, unit: str) -> None:
         for number, (label, accuracy) in enumerate(values.get("without_privacy", {}).items()):
             axes.axhline(accuracy, color=PUBLISHED, linewidth=0.8, linestyle=_LINES[1 + number % 3],
                          label=f"{values['source']}, {label}")  # fmt: skip
+    return drawn
 
 
 def _owner_accuracies(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +53,10 @@ def split_resume(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
     named = [text.removeprefix(_RESUME) for text in arguments if text.startswith(_RESUME)]
     if not named:
         return list(arguments), None
-    folder = Path(named[-1].strip("'\"")).expanduser().absolute()
+    name = named[-1]
+    if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":  # quoted for Hydra
+        name = name[1:-1]
+    folder = Path(name).expanduser().absolute()
     if not (folder / _COMMAND).is_file():
         raise ConfigurationError(f"resume {str(folder)!r}: no sweep there (no {_COMMAND}); give a sweep's folder")
     rest = [text for text in arguments if not text.startswith(_RESUME) and text not in ("-m", "--multirun")]
@@ -70,6 +74,11 @@ def _stored(folder: Path) -> list[str]:
     except (OSError, KeyError, TypeError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{folder / _COMMAND} is damaged: {error}; give the sweep's overrides anew") from error
     return [str(text) for text in stored if not str(text).startswith(("hydra.sweep.dir", "hydra.mode"))]
+
+
+def resume_option(folder: Path) -> str:
+    """What continues a sweep, as a shell takes it: a folder's name may have spaces and quotes."""
+    return shlex.quote(f"{_RESUME}{folder}")
 
 
 class Missing:

@@ -34,12 +34,12 @@ _PLACES = {
     "convergence": ("learning", "Score after each round, and after each byte sent; bands span the seeds."),
     "rounds": ("learning", "Scores over rounds by epsilon, with what the source claims. Of many methods, the best four "
                "are shown."),
-    "clients": ("clients", "Each box: the clients' scores (means over seeds); the filled mark is the lowest."),
+    "clients": ("clients", "Each box: the clients' scores (means over seeds); the filled mark is the worst."),
     "alone": ("clients", "What each client reaches alone, without privacy."),
     "labels": ("clients", "How the classes are spread over the clients (non-IID). Private facts, read from the data on "
                "this machine and from no run."),
     "confusion": ("confusion", "Share of each true class, in per cent; runs of all seeds together."),
-    "importance": ("importance", "Mean decrease in impurity, from noised statistics only; bars span the seeds. Of many "
+    "importance": ("importance", "Mean decrease in impurity, of what clients sent; bars span the seeds. Of many "
                    "methods, the best four are shown; fl_app.compare draws all."),
     "importance-map": ("importance", "The same for all features, by epsilon."),
     "memorization": ("memorization", "Share of clients whose tree does better on its own test rows than on anyone "

@@ -136,7 +136,7 @@ def _read(folder: Path) -> dict[str, Any]:
     if not {"client", "bytes_up"} <= set(run["clients"]) or not {"round", "bytes_up"} <= set(run["rounds"]):
         raise DPForestError("clients.csv or rounds.csv lacks its columns")
     run["row"] = row | {
-        "state": OPEN if math.isinf(row["epsilon"]) else _state(run["privacy"]),
+        "state": _state(row),
         "per": short_unit(row["unit"]),
         "pair": (row["seed"], row["fold"]),
     }
@@ -150,14 +150,11 @@ def _target(metrics: dict[str, Any]) -> Any:
     return "a number" if "mse" in metrics else "not judged"
 
 
-def _state(privacy: dict[str, Any]) -> str:
-    if not str(privacy["guarantee"]).startswith("guarantee: none"):
-        return PRIVATE
-    entries = [entry for ledger in privacy["clients"].values() for entry in ledger["entries"]]
-    noised = any(
-        entry["protected"] and all(math.isfinite(float(entry[cost])) for cost in ("epsilon", "mu")) for entry in entries
-    )
-    return UNPROVEN if noised else OPEN
+def _state(row: dict[str, Any]) -> str:
+    """What a run guarantees. A budget that is finite was spent on noise, also where no guarantee comes of it."""
+    if math.isinf(row["epsilon"]):
+        return OPEN
+    return UNPROVEN if row["guarantee"].startswith("guarantee: none") else PRIVATE
 
 
 def _identity(run: dict[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -189,6 +186,10 @@ def _sections(runs: Sequence[dict[str, Any]]) -> list[Section]:
             if (dict(other)["dataset"], dict(other)["split"]) == (facts["dataset"], facts["split"])
         ]
         differing = [key for key in facts if any(other.get(key) != facts[key] for other in rivals)]
+        # The names of all classes make a long title: they stand in it only where nothing else tells sections apart.
+        shorter = [key for key in differing if key != "target"]
+        if sum(all(other.get(key) == facts[key] for key in shorter) for other in rivals) == 1:
+            differing = shorter
         words = [f"{key.rpartition('.')[2]} = {_plain(facts[key])}" for key in differing]
         rows = [run["row"] for run in members]
         telling = telling_of_methods(rows)

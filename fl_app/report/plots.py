@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -104,7 +104,7 @@ def client_boxes(section: Section) -> Figure | None:
     for line in range(lines):
         first = figure.axes[0] if line else None
         axes = figure.add_subplot(lines, 1, line + 1, sharey=first)
-        _boxes(axes, groups[line * _BOXES : (line + 1) * _BOXES], looks)
+        _boxes(axes, groups[line * _BOXES : (line + 1) * _BOXES], looks, np.min if name == "accuracy" else np.max)
         axes.set_ylabel(f"{METRICS[name]} of a client")
     figure.axes[-1].set_xlabel("epsilon")
     figure.suptitle(f"{section.title}: clients", x=0.01, ha="left", fontsize=9)
@@ -112,7 +112,12 @@ def client_boxes(section: Section) -> Figure | None:
     return figure
 
 
-def _boxes(axes: Axes, groups: Sequence[tuple[str, str, np.ndarray]], looks: dict[str, Look]) -> None:
+def _boxes(
+    axes: Axes,
+    groups: Sequence[tuple[str, str, np.ndarray]],
+    looks: dict[str, Look],
+    worst: Callable[[np.ndarray], float],
+) -> None:
     at, places, before = 0.0, [], None
     for epsilon, setting, scores in groups:
         at += 1.0 if epsilon == before else 1.8
@@ -126,7 +131,7 @@ def _boxes(axes: Axes, groups: Sequence[tuple[str, str, np.ndarray]], looks: dic
             flierprops={"marker": look.marker, "markersize": 3, "markeredgecolor": look.colour},
         )  # fmt: skip
         axes.plot([], [], color=look.colour, marker=look.marker, linestyle="none", label=setting)
-        axes.plot(at, scores.min(), color=look.colour, marker=look.marker, markersize=4)
+        axes.plot(at, worst(scores), color=look.colour, marker=look.marker, markersize=4)
     names = list(dict.fromkeys(epsilon for epsilon, _ in places))
     middles = [float(np.mean([x for epsilon, x in places if epsilon == name])) for name in names]
     axes.set_xticks(middles, names)

@@ -156,6 +156,15 @@ def test_what_has_no_budget_is_a_level_in_the_panels_of_all_units(tmp_path: Path
     assert shown == 2 * [{"dp_fedavg", "centralized, no privacy"}, {"dp_sgd", "centralized, no privacy"}]
 
 
+def test_epsilons_of_published_values_have_ticks_too(tmp_path: Path) -> None:
+    frame = pd.DataFrame([result_row(a_run(tmp_path, "one_shot", RECORD))])
+    frame["setting"] = frame["label"] = frame["strategy"]
+    ran = {f"{epsilon:g}" for epsilon in frame["epsilon"]}
+    for panel in against_epsilon(frame, "hugadb", "row", ()).axes:
+        # Favero et al. show epsilon 1 to 1000.
+        assert {text.get_text() for text in panel.get_xticklabels()} == ran | {"1", "10", "100", "1000"}
+
+
 def test_only_marks_with_a_guarantee_are_filled(tmp_path: Path) -> None:
     runs = [a_run(tmp_path, name, RECORD) for name in ("kept", "none")]
     runs[1]["privacy"]["guarantee"] = "guarantee: none (weights)"

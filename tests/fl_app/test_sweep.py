@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from hand_made import make, write_table
 from fl_app.config import compose_config
 from fl_app.experiment import ConfigurationError
 from fl_app.run_folder import failure_of, find_failed, find_runs, write_failure
-from fl_app.sweep import Missing, count_runs, split_resume
+from fl_app.sweep import Missing, count_runs, resume_option, split_resume
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,6 +56,13 @@ def test_resume_takes_the_overrides_of_the_sweep(tmp_path: Path) -> None:
     assert arguments[3] == f"hydra.sweep.dir='{tmp_path}/my sweep\\'s'"
     given, _ = split_resume(["-m", "seed=range(9)", f"+resume={folder}"])
     assert given[:2] == ["-m", "seed=range(9)"]
+
+
+def test_the_hint_to_resume_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
+    folder = tmp_path / "a b" / 'it\'s <i>"new"'
+    folder.mkdir(parents=True)
+    (folder / "multirun.yaml").write_text("hydra: {overrides: {hydra: [], task: [seed=1]}}", encoding="utf-8")
+    assert split_resume(shlex.split(resume_option(folder)))[1] == folder
 
 
 def test_resume_of_what_is_no_sweep_is_refused(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def write_run(
     evaluation: dict[str, Any] | None = None,
     unprotected: str = "",
     noised: bool = True,
+    noise_in_ledger: bool = True,
     target: bool = False,
     rounds: int = 1,
     classes: Sequence[str] = CLASSES,
@@ -40,8 +41,9 @@ def write_run(
     """Write a finished run; ``accuracy`` is of each client, who all have 100 test rows (R^2 for a ``target``)."""
     folder.mkdir(parents=True)
     delta = 1e-6 if strategy.startswith("dp_") else 0.0
-    ledger = Ledger(Budget(epsilon, delta), unit, "nobody but the client is trusted")
-    if noised and math.isfinite(epsilon):
+    # What has no use for a budget has an infinite one in its ledger, whatever the configuration says.
+    ledger = Ledger(Budget(epsilon if noised else math.inf, delta), unit, "nobody but the client is trusted")
+    if noised and noise_in_ledger and math.isfinite(epsilon):
         ledger.charge(Entry("class counts of the leaves", "discrete Laplace", epsilon=epsilon))
     if unprotected or not noised:
         ledger.unprotected(unprotected or "weights", "they are sent as they are")

@@ -11,6 +11,7 @@ from made_up_runs import CLIENT_UNIT, write_run, write_sweep
 from dpforest.errors import DPForestError
 from fl_app.report.answer import answer
 from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, gather
+from fl_app.report.plots import settings_by_epsilon
 
 
 def test_the_sentence_agrees_with_a_calculation_by_hand(tmp_path: Path) -> None:
@@ -60,6 +61,18 @@ def test_what_guarantees_nothing_is_never_the_answer(tmp_path: Path) -> None:
     assert found.reference.setting == "fedavg"
 
 
+def test_epsilons_without_a_guarantee_are_never_averaged_as_no_privacy(tmp_path: Path) -> None:
+    # A published method may name all that it sends as unprotected, though its noise depends on epsilon.
+    for epsilon, reached in ((0.01, 0.6), (10.0, 0.5)):
+        write_run(
+            tmp_path / str(epsilon), "fext", epsilon, 0, [reached] * 2, unprotected="thresholds", noise_in_ledger=False
+        )
+    (section,) = gather([tmp_path]).sections
+    assert set(section.frame["state"]) == {UNPROVEN}
+    assert list(settings_by_epsilon(section)) == ["0.01", "10"]
+    assert answer(section).words() == ["No method with a valid guarantee was run here."]
+
+
 def test_units_have_answers_of_their_own(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "one_shot", accuracy=[0.5, 0.5])
     write_run(tmp_path / "b", "dp_fedavg", accuracy=[0.9, 0.9], unit=CLIENT_UNIT)
@@ -100,6 +113,20 @@ def test_data_sets_targets_and_evaluations_are_never_mixed(tmp_path: Path) -> No
         "part = validation",
     ):
         assert words in titles
+
+
+def test_class_names_are_in_a_title_only_where_nothing_else_tells_sections_apart(tmp_path: Path) -> None:
+    many = [f"activity_{number}" for number in range(12)]
+    write_run(tmp_path / "one" / "a", dataset={"classes": 12}, classes=many)
+    write_run(tmp_path / "one" / "b", dataset={"classes": 3})
+    assert [section.title for section in gather([tmp_path / "one"]).sections] == [
+        "watch, row split, classes = 12",
+        "watch, row split, classes = 3",
+    ]
+    write_run(tmp_path / "two" / "a")
+    write_run(tmp_path / "two" / "b", classes=("on", "off"))
+    titles = [section.title for section in gather([tmp_path / "two"]).sections]
+    assert titles == ["watch, row split, target = on, off", "watch, row split, target = rest, walk, run"]
 
 
 def test_a_method_with_public_rows_stands_beside_the_others_and_that_is_said(tmp_path: Path) -> None:

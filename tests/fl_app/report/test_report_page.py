@@ -137,6 +137,14 @@ def test_boxes_hold_the_means_of_clients(section: Section) -> None:
     )  # fmt: skip
 
 
+def test_the_mark_is_the_worst_client_also_where_less_is_better(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "fext", accuracy=[0.9, 0.7, 0.4], target=True)  # MSE 0.1, 0.3, 0.6
+    figure = client_boxes(gather([tmp_path]).sections[0])
+    assert figure is not None
+    marks = [line.get_ydata()[0] for line in figure.axes[0].lines if len(line.get_xdata()) == 1]
+    assert marks == pytest.approx([0.6])
+
+
 def test_confusion_shows_shares_of_the_true_class_and_names(section: Section) -> None:
     figure = confusion_matrices(section, "1")
     assert figure is not None
@@ -151,12 +159,15 @@ def test_costs_are_of_bytes_and_seconds(section: Section) -> None:
     assert "sending the raw rows" in figure.axes[0].get_legend_handles_labels()[1]
 
 
-def test_marks_without_a_guarantee_are_hollow_and_units_apart(sweep: Path) -> None:
-    (svg,) = (sweep / "figures").rglob("epsilon-*.svg")
+def test_marks_without_a_guarantee_are_hollow_and_units_apart(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "a", ("one_shot", "dp_fedavg"), (1.0, 10.0), seeds=1)
+    write_sweep(tmp_path / "b", ("fext_published",), (1.0, 10.0), seeds=1, unprotected="leaf values")
+    write_report([tmp_path])
+    (svg,) = (tmp_path / "figures").rglob("epsilon-*.svg")
     text = svg.read_text(encoding="utf-8")
     assert text.count("unit: one") == 2
     assert "hollow: no guarantee" in text
-    assert text.count("fill: #ffffff; stroke: #56b4e9") > 0, "fedavg is hollow"
+    assert text.count("fill: #ffffff; stroke: #009e73") > 0, "fext_published is hollow"
 
 
 def test_the_ledger_table_names_what_leaves_a_client(section: Section, tmp_path: Path) -> None:
