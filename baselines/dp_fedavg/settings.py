@@ -8,7 +8,7 @@ from typing import Literal
 
 from baselines.fedavg.settings import ProximalSettings
 from baselines.mlp.calibration import ACCOUNTANTS, Accountant
-from baselines.mlp.checks import check_choice, check_flag, check_positive, check_share
+from dpforest.checks import check_choice, check_flag, check_positive, check_share
 from dpforest.errors import DPForestError
 
 

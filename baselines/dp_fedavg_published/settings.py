@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from baselines.mlp.checks import check_positive
 from baselines.mlp.settings import LocalSettings, RoundSettings
+from dpforest.checks import check_positive
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from baselines.mlp.calibration import ACCOUNTANTS, Accountant
-from baselines.mlp.checks import check_choice, check_positive, check_share, check_whole
 from baselines.mlp.settings import NetworkSettings, RoundSettings
+from dpforest.checks import check_choice, check_positive, check_share, check_whole
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget
 from dpforest.schema import Schema

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from baselines.mlp.checks import check_choice, check_from_zero
 from baselines.mlp.settings import LocalSettings, RoundSettings
+from dpforest.checks import check_choice, check_from_zero
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from baselines.mlp.architecture import Architecture
-from baselines.mlp.checks import check_choice, check_positive, check_share, check_whole
+from dpforest.checks import check_choice, check_positive, check_share, check_whole
 from dpforest.errors import DPForestError
 from dpforest.schema import Schema
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, gaussian_mu
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
@@ -75,17 +76,17 @@ class BoostSettings:
 
     def __post_init__(self) -> None:
         if self.trees_per_round != "auto":
-            _check_whole("trees_per_round", self.trees_per_round, 1, 1000)
+            check_whole("trees_per_round", self.trees_per_round, 1, 1000)
         if self.depth != "auto":
-            _check_whole("depth", self.depth, 1, MAX_DEPTH)
+            check_whole("depth", self.depth, 1, MAX_DEPTH)
         if not isinstance(self.pure, bool):
             raise DPForestError(f"pure {self.pure!r} must be true or false")
         if self.clip != "auto":
             _check_number("clip", self.clip, 0, 1000)
         _check_number("count_share", self.count_share, 0, 10)
         _check_number("marginal_share", self.marginal_share, 0, 1)
-        _check_whole("bins", self.bins, 2, 255)
-        _check_whole("cuts", self.cuts, 1, self.bins - 1)
+        check_whole("bins", self.bins, 2, 255)
+        check_whole("cuts", self.cuts, 1, self.bins - 1)
         if self.step != "auto":
             _check_number("step", self.step, 0, 100)
         if self.shrinkage != "auto":
@@ -263,11 +264,6 @@ def _scaled(
 
 def _units(count_share: float, unit: int) -> int:
     return max(1, round(count_share * unit))
-
-
-def _check_whole(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise DPForestError(f"{name} {value!r} must be a whole number from {low} to {high}")
 
 
 def _check_number(name: str, value: object, above: float, below: float) -> None:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
 
 Auto = Literal["auto"]
@@ -83,14 +84,14 @@ class GrowerSettings:
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise DPForestError(f"{name} {getattr(self, name)!r} must be one of {', '.join(allowed)}")
-        _check_whole("bins", self.bins, 2, MAX_BINS)
-        _check_whole("thresholds", self.thresholds, 1, MAX_BINS)
+        check_whole("bins", self.bins, 2, MAX_BINS)
+        check_whole("thresholds", self.thresholds, 1, MAX_BINS)
         if self.depth != "auto":
-            _check_whole("depth", self.depth, 1, MAX_DEPTH)
+            check_whole("depth", self.depth, 1, MAX_DEPTH)
         if self.trees != "auto":
-            _check_whole("trees", self.trees, 1, 1000)
+            check_whole("trees", self.trees, 1, 1000)
         if self.shared_below not in ("auto", None):
-            _check_whole("shared_below", self.shared_below, 0, MAX_DEPTH)
+            check_whole("shared_below", self.shared_below, 0, MAX_DEPTH)
         if self.depth_growth != "auto" and not (
             isinstance(self.depth_growth, int | float) and 0 < self.depth_growth <= 10
         ):
@@ -150,8 +151,3 @@ def resolve(settings: GrowerSettings, epsilon: float, rows: int) -> ResolvedSett
         "smoothing": smoothing,
     }
     return ResolvedSettings(**resolved)
-
-
-def _check_whole(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise DPForestError(f"{name} {value!r} must be a whole number from {low} to {high}")

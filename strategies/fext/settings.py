@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from dpforest.checks import check_number
 from dpforest.errors import DPForestError
 from dpforest.forest import Limits
 from dpforest.forest.forest import Output
@@ -134,12 +135,12 @@ class FextSettings:
             if self.score != "auto":
                 check_k(float(self.k), self.score)
         for name in ("score_share", "own_share"):
-            _check_number(name, getattr(self, name), 0, 1, open_ends=True)
-        _check_number("row_share", self.row_share, 0, 1, open_low=True)
+            check_number(name, getattr(self, name), 0, 1, open_ends=True)
+        check_number("row_share", self.row_share, 0, 1, open_low=True)
         if self.attack_share is not None:
-            _check_number("attack_share", self.attack_share, 0, 1)
-        _check_number("balance", self.balance, 0, 1)
-        _check_number("gain_sensitivity", self.gain_sensitivity, 0, math.inf, open_ends=True)
+            check_number("attack_share", self.attack_share, 0, 1)
+        check_number("balance", self.balance, 0, 1)
+        check_number("gain_sensitivity", self.gain_sensitivity, 0, math.inf, open_ends=True)
         for name in ("patience", "min_leaf", "most_trees"):
             value = getattr(self, name)
             if (value is not None or name == "min_leaf") and (
@@ -218,7 +219,7 @@ class FextSettings:
         # Trees of the published kind may be deeper than complete ones, and are checked on their own.
         if self.accounting == "tight" or self.depth == "auto":
             return self.depth
-        _check_number("depth", self.depth, 1, DEEPEST)
+        check_number("depth", self.depth, 1, DEEPEST)
         return "auto"
 
 
@@ -233,14 +234,3 @@ def check_k(k: float, score: str) -> None:
     if not low <= k <= high:
         words = f"at most {high}" if math.isinf(low) else f"from {low} to {high}"
         raise DPForestError(f"k {k:g} must be {words}, the range of the score {score}; or auto, or null for no filter")
-
-
-def _check_number(
-    name: str, value: Any, low: float, high: float, open_ends: bool = False, open_low: bool = False
-) -> None:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
-    if fits and ((open_ends and value in (low, high)) or (open_low and value == low)):
-        fits = False
-    if not fits or math.isinf(value):
-        words = f"between {low:g} and {high:g}" if open_ends else f"from {low:g} to {high:g}"
-        raise DPForestError(f"{name} {value!r} must be a number {words}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from dpforest.checks import check_choice, check_whole
 from dpforest.errors import DPForestError
 from dpforest.growers import GrowerSettings
 from dpforest.schema import Schema
@@ -60,16 +61,15 @@ class LdpBaggingSettings:
             "leaf_values": ("as_noised", "clipped"),
         }
         for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise DPForestError(f"{name} {getattr(self, name)!r} must be one of {', '.join(allowed)}")
+            check_choice(name, getattr(self, name), allowed)
         if self.depth == "auto":
             if self.accounting == "published":
                 raise DPForestError("depth 'auto' is a rule of accounting=tight: give a number, 3 in the document")
         else:
-            _check_whole("depth", self.depth, 1, _DEEPEST)
+            check_whole("depth", self.depth, 1, _DEEPEST)
         if self.rows != "schema":
-            _check_whole("rows", self.rows, 1, 10**12)
-        _check_whole("min_leaf", self.min_leaf, 1, 10**9)
+            check_whole("rows", self.rows, 1, 10**12)
+        check_whole("min_leaf", self.min_leaf, 1, 10**9)
         _ = self.grower  # checked here, so that a bad value is refused at the door
 
     @property
@@ -103,8 +103,3 @@ def check_target(settings: LdpBaggingSettings, schema: Schema) -> None:
             f"the document's leaves hold one probability, and {schema.target!r} has {len(schema.classes)} classes: use "
             "accounting=tight, or a target of two classes"
         )
-
-
-def _check_whole(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise DPForestError(f"{name} {value!r} must be a whole number from {low} to {high}")

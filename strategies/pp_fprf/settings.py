@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from dpforest.checks import check_choice, check_number, check_whole
 from dpforest.errors import DPForestError
 
 _MOST_TREES, _DEEPEST = 1000, 30
@@ -39,13 +40,13 @@ class TreeSettings:
     validation_share: float = 0.125
 
     def __post_init__(self) -> None:
-        _check_whole("trees", self.trees, 1, _MOST_TREES)
-        _check_whole("depth", self.depth, 1, _DEEPEST)
+        check_whole("trees", self.trees, 1, _MOST_TREES)
+        check_whole("depth", self.depth, 1, _DEEPEST)
         if self.features != "sqrt":
-            _check_whole("features", self.features, 1, 10_000)
-        _check_whole("min_rows", self.min_rows, 2, 10**6)
-        _check_choice("voting", self.voting, ("hard", "soft"))
-        _check_number("validation_share", self.validation_share, 0, 0.9)
+            check_whole("features", self.features, 1, 10_000)
+        check_whole("min_rows", self.min_rows, 2, 10**6)
+        check_choice("voting", self.voting, ("hard", "soft"))
+        check_number("validation_share", self.validation_share, 0, 0.9)
 
     def candidates(self, n_features: int) -> int:
         """Candidate features of a node."""
@@ -76,15 +77,15 @@ class GlobalSettings(TreeSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_choice("accounting", self.accounting, ("tight", "published"))
+        check_choice("accounting", self.accounting, ("tight", "published"))
         for name in ("vote_share", "size_share"):
-            _check_number(name, getattr(self, name), 0, 1, open_ends=True)
+            check_number(name, getattr(self, name), 0, 1, open_ends=True)
         if self.vote_share + self.size_share >= 1:
             raise DPForestError(
                 f"vote_share {self.vote_share:g} and size_share {self.size_share:g} leave nothing for the leaves: "
                 "their sum must be below 1"
             )
-        _check_whole("slices", self.slices, 1, 10_000)
+        check_whole("slices", self.slices, 1, 10_000)
         if self.published and self.slices > 1:
             raise DPForestError(f"slices {self.slices} must be 1 with accounting=published, whose trees see all rows")
 
@@ -142,23 +143,23 @@ class PersonalSettings(GlobalSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_whole("k", self.k, 1, 10_000)
+        check_whole("k", self.k, 1, 10_000)
         if self.sessions is not None:
-            _check_whole("sessions", self.sessions, 1, 10_000)
-        _check_whole("functions", self.functions, 1, 1000)
-        _check_number("window", self.window, 0, 1e6, open_ends=True)
-        _check_number("least_equal", self.least_equal, 0, 1)
-        _check_whole("buckets", self.buckets, 2, 10_000)
-        _check_number("similarity_share", self.similarity_share, 0, 1, open_ends=True)
-        _check_choice("offered", self.offered, ("all", "own"))
+            check_whole("sessions", self.sessions, 1, 10_000)
+        check_whole("functions", self.functions, 1, 1000)
+        check_number("window", self.window, 0, 1e6, open_ends=True)
+        check_number("least_equal", self.least_equal, 0, 1)
+        check_whole("buckets", self.buckets, 2, 10_000)
+        check_number("similarity_share", self.similarity_share, 0, 1, open_ends=True)
+        check_choice("offered", self.offered, ("all", "own"))
         if self.prior is not None:
-            _check_number("prior", self.prior, 0, 1e6)
+            check_number("prior", self.prior, 0, 1e6)
         if not isinstance(self.beside, list | tuple):
             raise DPForestError(f"beside {self.beside!r} must be a list of lrf and pp_fgrf")
         for name in self.beside:
-            _check_choice("beside", name, ("lrf", "pp_fgrf"))
+            check_choice("beside", name, ("lrf", "pp_fgrf"))
         object.__setattr__(self, "beside", tuple(self.beside))
-        _check_choice("select", self.select, ("incremental", "incremental_ties", "greedy", "all"))
+        check_choice("select", self.select, ("incremental", "incremental_ties", "greedy", "all"))
 
     @property
     def most_sessions(self) -> int | None:
@@ -177,20 +178,3 @@ class PersonalSettings(GlobalSettings):
         if not self.published and "lrf" in same:
             same["lrf"] = {"validation_share": self.validation_share}
         return same
-
-
-def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise DPForestError(f"{name} {value!r} must be one of {', '.join(allowed)}")
-
-
-def _check_whole(name: str, value: Any, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise DPForestError(f"{name} {value!r} must be a whole number from {low} to {high}")
-
-
-def _check_number(name: str, value: Any, low: float, high: float, open_ends: bool = False) -> None:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
-    if not fits or (open_ends and value in (low, high)):
-        words = f"between {low:g} and {high:g}" if open_ends else f"from {low:g} to {high:g}"
-        raise DPForestError(f"{name} {value!r} must be a number {words}")

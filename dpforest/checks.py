@@ -9,10 +9,23 @@ from typing import Any
 from dpforest.errors import DPForestError
 
 
-def check_whole(name: str, value: Any, low: int = 1) -> None:
-    """Refuse what is no whole number from ``low``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise DPForestError(f"{name} {value!r} must be a whole number from {low}")
+def check_whole(name: str, value: Any, low: int = 1, high: int | None = None) -> None:
+    """Refuse what is no whole number from ``low``, or to ``high`` if that is given."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
+        end = "" if high is None else f" to {high}"
+        raise DPForestError(f"{name} {value!r} must be a whole number from {low}{end}")
+
+
+def check_number(
+    name: str, value: Any, low: float, high: float, open_ends: bool = False, open_low: bool = False
+) -> None:
+    """Refuse what is no finite number from ``low`` to ``high``, with or without the ends."""
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+    if fits and ((open_ends and value in (low, high)) or (open_low and value == low)):
+        fits = False
+    if not fits or math.isinf(value):
+        words = f"between {low:g} and {high:g}" if open_ends else f"from {low:g} to {high:g}"
+        raise DPForestError(f"{name} {value!r} must be a number {words}")
 
 
 def check_positive(name: str, value: Any) -> None:
