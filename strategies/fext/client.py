@@ -21,7 +21,7 @@ from strategies.fext.settings import DEEPEST, FextSettings, leaf_output
 from strategies.forests import ForestClient, model_arrays, read_model
 from strategies.messages import to_arrays_record
 from strategies.method import Arrays, ClientTask, Update
-from strategies.part_ledger import PartLedger
+from strategies.row_parts import PartLedger, part_of_rows
 
 BAD = "bad-client"
 SCORES = "scores"
@@ -126,18 +126,15 @@ def _parts(task: ClientTask, n_rows: int, rounds: int) -> np.ndarray:
     disjoint = settings.round_budget == "disjoint" and rounds > 1
     if not disjoint and not _compares(task):
         return np.zeros(n_rows, dtype=np.int16)
-    kept = task.state.get(_PARTS)
-    if isinstance(kept, ArrayRecord):
-        parts = kept["parts"].numpy()
-        if len(parts) != n_rows:
-            raise DPForestError("the rows of this client have changed since the first round: start a new run")
+
+    def draw() -> np.ndarray:
+        rng = task.rng("parts")
+        parts = rng.integers(rounds, size=n_rows).astype(np.int16) if disjoint else np.zeros(n_rows, dtype=np.int16)
+        if _compares(task):
+            parts[rng.random(n_rows) < settings.own_share] = _SET_ASIDE
         return parts
-    rng = task.rng("parts")
-    parts = rng.integers(rounds, size=n_rows).astype(np.int16) if disjoint else np.zeros(n_rows, dtype=np.int16)
-    if _compares(task):
-        parts[rng.random(n_rows) < settings.own_share] = _SET_ASIDE
-    task.state[_PARTS] = to_arrays_record({"parts": parts})
-    return parts
+
+    return part_of_rows(task, _PARTS, n_rows, draw)
 
 
 def _grow(task: ClientTask, plan: RoundPlan, ledger: PartLedger, X: np.ndarray, y: np.ndarray) -> Forest:

@@ -16,7 +16,7 @@ from dpforest.ledger import ALL_ROWS, Entry, rows_slice
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from strategies.fext.settings import FextSettings
 from strategies.method import Task
-from strategies.part_ledger import inside
+from strategies.row_parts import inside
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from dpforest.forest import pack
 from dpforest.growers import grow_classifier
 from strategies.forests import ForestClient
 from strategies.ldp_bagging.published import train_published
-from strategies.ldp_bagging.rounds import RoundPlan, plan_rounds
+from strategies.ldp_bagging.rounds import plan_rounds
 from strategies.ldp_bagging.settings import LdpBaggingSettings, check_target
-from strategies.messages import to_arrays_record
 from strategies.method import Arrays, ClientTask, Update
-from strategies.part_ledger import PartLedger
+from strategies.row_parts import PartLedger, part_of_rows
 
 # Kept on the client between rounds.
 _PARTS = "ldp-bagging-parts"
@@ -32,20 +31,11 @@ class LdpBaggingClient(ForestClient):
         plan = plan_rounds(task)
         ledger = PartLedger(task.ledger, plan.rows(task.round), f"round {task.round}: ")
         if plan.disjoint:
-            mine = _parts(task, len(y), plan) == task.round - 1
+            n_rows = len(y)
+            parts = part_of_rows(
+                task, _PARTS, n_rows, lambda: task.rng("parts").integers(plan.rounds, size=n_rows).astype(np.int16)
+            )
+            mine = parts == task.round - 1
             X, y = X[mine], y[mine]
         counts = grow_classifier(X, y, task.schema, plan.resolved, plan.epsilon, ledger, task.noise("tree"))
         return Update(pack(counts))
-
-
-def _parts(task: ClientTask, n_rows: int, plan: RoundPlan) -> np.ndarray:
-    """The round that each row belongs to; every row draws for itself, once, and the draw stays on the client."""
-    kept = task.state.array_records.get(_PARTS)
-    if kept is not None:
-        parts = kept["parts"].numpy()
-        if len(parts) != n_rows:
-            raise DPForestError("the rows of this client have changed since the first round: start a new run")
-        return parts
-    parts = task.rng("parts").integers(plan.rounds, size=n_rows).astype(np.int16)
-    task.state[_PARTS] = to_arrays_record({"parts": parts})
-    return parts

@@ -10,7 +10,7 @@ from dpforest.ledger import ALL_ROWS, Entry, rows_slice
 from dpforest.schema import Schema
 from strategies.ldp_bagging.settings import LdpBaggingSettings
 from strategies.method import Task
-from strategies.part_ledger import inside
+from strategies.row_parts import inside
 
 
 @dataclass(frozen=True)
