@@ -240,10 +240,15 @@ class Schema:
         return inside, clipped
 
     @property
+    def numeric_columns(self) -> list[str]:
+        """Names of the features that are no category's 0/1 column."""
+        encoded = {f"{column}={value}" for column, values in self.categories.items() for value in values}
+        return [name for name in self.feature_names if name not in encoded]
+
+    @property
     def columns(self) -> list[str]:
         """Columns of a table in the form that people keep: a categorical one is one column."""
-        encoded = {f"{column}={value}" for column, values in self.categories.items() for value in values}
-        return [name for name in self.feature_names if name not in encoded] + list(self.categories)
+        return self.numeric_columns + list(self.categories)
 
     def matrix(self, table: Mapping[str, Any]) -> np.ndarray:
         """The matrix of a table, found by the names of its columns and never by their positions.

@@ -121,7 +121,7 @@ class TableSource(DataSource):
             frame = self._fitting(frame)
         if not self._path.is_dir():
             frame = frame if self._of_one_client else frame[frame[self.settings.client_column] == subject]
-        columns = {name: _numbers(frame[name]) for name in self._numeric}
+        columns = {name: _numbers(frame[name]) for name in self._schema.numeric_columns}
         for name, values in self._schema.categories.items():
             columns |= self._one_hot(frame[name], values)
         X = np.column_stack([columns[feature.name] for feature in self._schema.features])
@@ -173,11 +173,6 @@ class TableSource(DataSource):
                 )
         return path
 
-    @property
-    def _numeric(self) -> list[str]:
-        encoded = {f"{column}={value}" for column, values in self._schema.categories.items() for value in values}
-        return [name for name in self._schema.feature_names if name not in encoded]
-
     @cached_property
     def _by_client(self) -> dict[str, Path]:
         files: dict[str, Path] = {}
@@ -197,7 +192,7 @@ class TableSource(DataSource):
         text += [settings.recording_column] if settings.recording_column else []
         text += [settings.client_column] if settings.client_column and self._path.is_file() else []
         text = list(dict.fromkeys(text))
-        numeric = self._numeric + ([] if schema.is_classification else [schema.target])
+        numeric = self._schema.numeric_columns + ([] if schema.is_classification else [schema.target])
         numeric = [name for name in numeric if name not in text]
         state = path.stat()
         key = repr((str(path.resolve()), state.st_size, state.st_mtime_ns, numeric, text))
@@ -214,7 +209,7 @@ class TableSource(DataSource):
         import pandas as pd
 
         fits = np.ones(len(frame), dtype=bool)
-        numeric = self._numeric + ([] if self._schema.is_classification else [self._schema.target])
+        numeric = self._schema.numeric_columns + ([] if self._schema.is_classification else [self._schema.target])
         for name in numeric:
             fits &= np.isfinite(pd.to_numeric(frame[name], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan))
         allowed = dict(self._schema.categories)
