@@ -18,13 +18,10 @@ from omegaconf import DictConfig
 
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
-from fl_app.compare import section_tables
 from fl_app.config import check_overrides, conf_folder, to_experiment
 from fl_app.experiment import Experiment, Privacy
 from fl_app.grids import in_process, roster, wait_for_nodes
 from fl_app.jobs import default_output, output_base, run_job
-from fl_app.report.gather import gather
-from fl_app.report.page import REPORT, write_page
 from fl_app.results import write_results
 from fl_app.run_folder import write_failure
 from fl_app.screen import Bars, log_to_screen
@@ -151,6 +148,11 @@ def _report() -> None:
     """The report of a finished sweep; a defect in it does not spoil the sweep."""
     if _sweep.folder is None:
         return
+    # Only now: what draws takes a second to load, and single runs do without.
+    from fl_app.compare import section_tables
+    from fl_app.report.gather import gather
+    from fl_app.report.page import REPORT, write_page
+
     log.info("writing the report")
     try:
         gathered = gather([_sweep.folder])
