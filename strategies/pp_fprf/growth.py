@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -139,7 +140,7 @@ class Growth:
             asked = int(self._active[mine].sum())
             shapes = dict.fromkeys(["votes"] if self._two_steps else ["votes", "sizes"], ((asked,), "iu"))
         else:
-            leaves = int(self._has[user][self._leaf_tree()].sum())
+            leaves = int(self._has[user][self._leaf_tree].sum())
             shapes = {"counts": ((leaves, self._schema.n_outputs), "iu")}
         for name, (shape, kinds) in shapes.items():
             array = arrays.get(name)
@@ -174,7 +175,7 @@ class Growth:
     def counts_forest(self) -> Forest:
         """The finished trees with the sum of all members' class counts in their leaves."""
         assert self._counts is not None
-        node_tree, feature, value = self._breadth_first()
+        node_tree, feature, value = self._breadth_first
         sizes = np.bincount(node_tree, minlength=len(self.tree_group))
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         split = feature >= 0
@@ -264,8 +265,9 @@ class Growth:
         self.phase = "propose" if self._two_steps else "vote"
         self._start_level()
 
+    @cached_property
     def _breadth_first(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Tree, feature (-1: leaf) and value of all nodes, tree by tree and level by level."""
+        """Tree, feature (-1: leaf) and value of all nodes of grown trees, tree by tree and level by level."""
         last = np.full(self.n_nodes, -1, dtype=np.int32), np.zeros(self.n_nodes, dtype=np.float32)
         levels = [*self._levels, (self._node_tree, *last)]
         node_tree = np.concatenate([level[0] for level in levels])
@@ -276,12 +278,13 @@ class Growth:
             np.concatenate([level[2] for level in levels])[order],
         )
 
+    @cached_property
     def _leaf_tree(self) -> np.ndarray:
-        node_tree, feature, _ = self._breadth_first()
+        node_tree, feature, _ = self._breadth_first
         return node_tree[feature < 0]
 
     def _take_counts(self, answers: Mapping[int, Arrays]) -> None:
-        leaf_tree = self._leaf_tree()
+        leaf_tree = self._leaf_tree
         self._counts = np.zeros((len(leaf_tree), self._schema.n_outputs), dtype=np.int64)
         for user, arrays in answers.items():
             self._counts[self._has[user][leaf_tree]] += arrays["counts"]
