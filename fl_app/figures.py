@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import matplotlib
 import numpy as np
@@ -22,6 +23,7 @@ from fl_app.results import telling_columns, telling_of_methods
 _LINES = ("-", "--", ":", "-.")
 _LEGEND = 7
 _LETTER = 0.55 * _LEGEND  # mean width, in points
+Item = TypeVar("Item")
 METRICS = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "r2": "R^2", "mse": "MSE"}
 STYLE = {
     "axes.spines.top": False,
@@ -54,20 +56,20 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
     """
     folder.mkdir(parents=True, exist_ok=True)
     frame = pd.DataFrame(rows)
-    telling, of_methods = telling_columns(rows), telling_of_methods(rows)
+    of_methods = telling_of_methods(rows)
     frame["setting"] = [setting_label(row, of_methods) for row in rows]
     frame["label"] = [f"{setting_label(row, of_methods)} ({promise(row)})" for row in rows]
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
-        for (dataset, split, settings), here in by_dataset(rows, telling).items():
-            part = frame[here]
-            name = file_name(dataset, split, *settings)
-            written += save_figure(against_epsilon(part, dataset, split, settings), folder / f"epsilon-{name}")
-            chosen = [(run, row) for run, row, wanted in zip(runs, rows, here, strict=True) if wanted]
-            if alone := _owner_accuracies(chosen, of_methods):
-                written += save_figure(_per_client(alone, dataset), folder / f"alone-{name}")
+        for group in together(rows):
+            part = frame[group.here]
+            figure = against_epsilon(part, group.dataset, group.split, group.settings)
+            written += save_figure(figure, folder / f"epsilon-{group.name}")
+            if alone := _owner_accuracies(group.of(list(zip(runs, rows, strict=True))), of_methods):
+                written += save_figure(_per_client(alone, group.dataset), folder / f"alone-{group.name}")
             if any(str(c).startswith("memorization_") and part[c].notna().any() for c in part):
-                written += save_figure(_memorization(part, dataset, split), folder / f"memorization-{name}")
+                figure = _memorization(part, group.dataset, group.split)
+                written += save_figure(figure, folder / f"memorization-{group.name}")
     return written
 
 
@@ -83,6 +85,35 @@ def by_dataset(
 
     keys = [key(row) for row in rows]
     return {group: [other == group for other in keys] for group in sorted(set(keys))}
+
+
+@dataclass(frozen=True)
+class Together:
+    """Runs whose scores may share axes: of one data set with its settings, and one split."""
+
+    dataset: str
+    split: str
+    settings: tuple[str, ...]
+    here: Sequence[bool]
+
+    @property
+    def name(self) -> str:
+        """A part of a file's name."""
+        return file_name(self.dataset, self.split, *self.settings)
+
+    @property
+    def title(self) -> str:
+        """Words above the axes."""
+        return " ".join([f"{self.dataset},", *self.settings, f"{self.split} split"])
+
+    def of(self, items: Sequence[Item]) -> list[Item]:
+        """Their items, of one for each run."""
+        return [item for item, wanted in zip(items, self.here, strict=True) if wanted]
+
+
+def together(rows: Sequence[dict[str, Any]]) -> list[Together]:
+    """The groups of `by_dataset`, told apart by whatever differs between the rows."""
+    return [Together(*group, here) for group, here in by_dataset(rows, telling_columns(rows)).items()]
 
 
 def setting_label(row: dict[str, Any], telling: Mapping[str, Sequence[str]]) -> str:

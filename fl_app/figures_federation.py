@@ -18,9 +18,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from dpforest.errors import DPForestError
 from fl_app.data import client_data
 from fl_app.experiment import Experiment
-from fl_app.figures import STYLE, by_dataset, file_name, legend_below, promise, save_figure, setting_label, short_unit
+from fl_app.figures import STYLE, legend_below, promise, save_figure, setting_label, short_unit, together
 from fl_app.looks import colour_of
-from fl_app.results import telling_columns, telling_of_methods
+from fl_app.results import telling_of_methods
 
 _DASHES = ("-", "--", ":", "-.")
 log = logging.getLogger(__name__)
@@ -48,18 +48,16 @@ def write_federation_figures(
         SVG and PNG files; none for runs of one round on rows that are not on this machine.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    telling, of_methods = telling_columns(rows), telling_of_methods(rows)
+    of_methods = telling_of_methods(rows)
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
-        for (dataset, split, settings), here in by_dataset(rows, telling).items():
-            pairs = [pair for pair, wanted in zip(zip(runs, rows, strict=True), here, strict=True) if wanted]
-            name = file_name(dataset, split, *settings)
-            title = " ".join([f"{dataset},", *settings, f"{split} split"])
+        for group in together(rows):
+            pairs = group.of(list(zip(runs, rows, strict=True)))
             if curves := convergence(pairs, of_methods):
-                written += save_figure(_convergence(curves, pairs, title), folder / f"convergence-{name}")
+                written += save_figure(_convergence(curves, pairs, group.title), folder / f"convergence-{group.name}")
             shares = label_shares(pairs[0][0]["config"])
             if shares is not None:
-                written += save_figure(_label_map(shares, title), folder / f"labels-{name}")
+                written += save_figure(_label_map(shares, group.title), folder / f"labels-{group.name}")
     return written
 
 

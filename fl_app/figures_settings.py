@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from fl_app.figures import STYLE, by_dataset, legend_below, save_figure, setting_label
-from fl_app.results import telling_columns, telling_of_methods
+from fl_app.figures import STYLE, legend_below, save_figure, setting_label, together
+from fl_app.results import telling_of_methods
 
 _MARKERS = ("o", "s", "^", "D")
 
@@ -35,20 +35,18 @@ def write_setting_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
         SVG and PNG files.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    telling, of_methods = telling_columns(rows), telling_of_methods(rows)
+    of_methods = telling_of_methods(rows)
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
-        for (dataset, split, settings), here in by_dataset(rows, telling).items():
-            part = [row for row, wanted in zip(rows, here, strict=True) if wanted]
-            name = "-".join([dataset, split, *settings]).replace("=", "-")
-            title = " ".join([f"{dataset},", *settings, f"{split} split"])
+        for group in together(rows):
+            part = group.of(rows)
             attacked = [row for row in part if row.get("strategy.attack_share") is not None]
             if len({row["strategy.attack_share"] for row in attacked}) > 1:
                 points = [
                     (f"{_label(row, of_methods)}, epsilon {row['epsilon']:g}", 100 * row["strategy.attack_share"], row)
                     for row in attacked
                 ]
-                written += save_figure(_figure(points, "bad clients, %", title), folder / f"attack-{name}")
+                written += save_figure(_figure(points, "bad clients, %", group.title), folder / f"attack-{group.name}")
             private = [row for row in part if row.get("public_rows") and np.isfinite(row["epsilon"])]
             if len({row["public_rows"] for row in private}) > 1:
                 points = [
@@ -59,9 +57,9 @@ def write_setting_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
                     )
                     for row in private
                 ]
-                figure = _figure(points, "rows of a client times epsilon", title)
+                figure = _figure(points, "rows of a client times epsilon", group.title)
                 figure.axes[0].set_xscale("log")
-                written += save_figure(figure, folder / f"rows-{name}")
+                written += save_figure(figure, folder / f"rows-{group.name}")
     return written
 
 

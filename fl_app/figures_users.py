@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fl_app.figures import STYLE, legend_below, published, save_figure
+from fl_app.figures import STYLE, file_name, legend_below, published, save_figure
 from fl_app.looks import colour_of
 from fl_app.results import telling_columns
 from fl_app.run_folder import write_table
@@ -59,10 +59,10 @@ def write_user_figures(runs: Sequence[Row], rows: Sequence[Row], folder: Path) -
                 points = _points(group, base, key)
                 if len({each[key] for each in points}) > 1:
                     figure = _against(points, key, words, name)
-                    written += save_figure(figure, folder / f"users-{_short(key)}-{_file_name(name)}")
+                    written += save_figure(figure, folder / f"users-{_short(key)}-{file_name(name)}")
             at_base = [each for each in group if all(each[k] == base[k] for k in _VARIED)]
-            written += save_figure(_by_user(at_base, name), folder / f"users-each-{_file_name(name)}")
-            write_table(folder / f"users-each-{_file_name(name)}.csv", _user_rows(at_base))
+            written += save_figure(_by_user(at_base, name), folder / f"users-each-{file_name(name)}")
+            write_table(folder / f"users-each-{file_name(name)}.csv", _user_rows(at_base))
     return written
 
 
@@ -237,7 +237,3 @@ def _user_rows(group: Sequence[Row]) -> list[Row]:
 
 def _short(key: str) -> str:
     return key.removeprefix("strategy.")
-
-
-def _file_name(name: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in name)[:80]
