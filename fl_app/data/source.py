@@ -190,8 +190,7 @@ class DataSource(ABC):
         It changes when a file's size or time of change does, so it identifies cached rows.
         """
         paths = {path for subject in subjects for path in self.files(subject)}
-        stats = [(str(path.absolute()), path.stat()) for path in sorted(paths)]
-        state = [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats]
+        state = [cache.state_of(path) for path in sorted(paths)]
         return hashlib.sha256(json.dumps([self._identity, list(subjects), state]).encode()).hexdigest()
 
     @cached_property

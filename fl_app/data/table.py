@@ -20,7 +20,8 @@ import numpy as np
 
 from dpforest.errors import SchemaError
 from dpforest.schema import Schema
-from fl_app.data.cache import Recent
+from fl_app.data.cache import Recent, state_of
+from fl_app.data.files import files_by_name
 from fl_app.data.source import DataError, DataSource, Rows, check_choice
 
 if TYPE_CHECKING:
@@ -175,15 +176,7 @@ class TableSource(DataSource):
 
     @cached_property
     def _by_client(self) -> dict[str, Path]:
-        files: dict[str, Path] = {}
-        for path in sorted(self._path.iterdir()):
-            if path.suffix.lower() in SUFFIXES and not path.name.startswith("."):
-                if path.stem in files:
-                    raise DataError(f"{path.name} and {files[path.stem].name} name the same client: keep one")
-                files[path.stem] = path
-        if not files:
-            raise DataError(f"dataset.path {str(self._path.absolute())!r} holds no {' or '.join(SUFFIXES)} file")
-        return files
+        return files_by_name(self._path, SUFFIXES, "client")
 
     def _frame(self, path: Path) -> pd.DataFrame:
         """The needed columns of a file; classes, categories, clients and recordings as text."""
@@ -194,8 +187,7 @@ class TableSource(DataSource):
         text = list(dict.fromkeys(text))
         numeric = self._schema.numeric_columns + ([] if schema.is_classification else [schema.target])
         numeric = [name for name in numeric if name not in text]
-        state = path.stat()
-        key = repr((str(path.resolve()), state.st_size, state.st_mtime_ns, numeric, text))
+        key = repr((state_of(path), numeric, text))
         frame = _frames.get(key, lambda: _read_frame(path, numeric, text))
         # A node says nothing of it: the error would tell the server a table of one record from one of none.
         if self._path.is_file() and frame.empty and not self._of_one_client:
