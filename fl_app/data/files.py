@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import lzma
 import os
+import re
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fl_app.data.source import DataError
@@ -70,6 +71,37 @@ def files_by_name(path: Path, suffixes: Sequence[str], whose: str) -> dict[str, 
     if not files:
         raise DataError(f"{path.absolute()} holds no {' or '.join(suffixes)} file: put one file a {whose} there")
     return files
+
+
+def subject_files(
+    paths: Iterable[Path], text: re.Pattern[str], archive: re.Pattern[str]
+) -> dict[str, tuple[Path, ...]]:
+    """The files of each subject: its text files, or the archive that holds them.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        Where to look.
+    text, archive : pattern
+        Of file names, with a group ``subject``.
+    """
+    texts: dict[str, list[Path]] = {}
+    archives: dict[str, tuple[Path, ...]] = {}
+    for path in sorted(paths):
+        if match := text.fullmatch(path.name):
+            texts.setdefault(match["subject"], []).append(path)
+        elif match := archive.fullmatch(path.name):
+            archives[match["subject"]] = (path,)
+    return archives | {subject: tuple(found) for subject, found in texts.items()}
+
+
+def text_contents(name: str, files: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+    """Name and content of text files that lie there or in archives, of the data set ``name``."""
+    for path in files:
+        if path.suffix == ".txt":
+            yield path.name, path.read_bytes()
+        else:
+            yield from tar_members(name, path)
 
 
 def tar_members(name: str, path: Path) -> Iterator[tuple[str, bytes]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from dpforest.schema import Schema
 from fl_app.data import cache
 
 log = logging.getLogger(__name__)
-
-OutOfBounds = Literal["clip", "refuse"]
 
 
 class DataError(DPForestError):

@@ -6,7 +6,6 @@ client, where the file's stem is the client's name.
 
 from __future__ import annotations
 
-import csv
 import difflib
 import io
 import logging
@@ -21,6 +20,7 @@ import numpy as np
 from dpforest.errors import SchemaError
 from dpforest.schema import Schema
 from fl_app.data.cache import Recent, state_of
+from fl_app.data.csv_file import split_header
 from fl_app.data.files import files_by_name
 from fl_app.data.source import DataError, DataSource, Rows, check_choice
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SUFFIXES = (".csv", ".parquet")
-SEPARATORS = ",;\t|"
 
 
 @dataclass(frozen=True)
@@ -256,9 +255,7 @@ def _read_frame(path: Path, numeric: list[str], text: list[str]) -> pd.DataFrame
         except UnicodeDecodeError:
             raise DataError(f"{path.name} is not UTF-8: save it as UTF-8") from None
         header = content.split("\n", 1)[0].rstrip("\r")
-        split = {mark: [cell.strip() for cell in next(csv.reader([header], delimiter=mark), [])] for mark in SEPARATORS}
-        separator = max(SEPARATORS, key=lambda mark: len(set(split[mark]) & {*numeric, *text}))
-        names = split[separator]
+        names, separator = split_header(header, [*numeric, *text])
         _require(path, numeric + text, names)
         positions = {name: f"column {names.index(name)}" for name in numeric + text}
         try:
