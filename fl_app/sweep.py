@@ -37,7 +37,7 @@ def count_runs(overrides: Sequence[str]) -> int:
 
 def is_sweep(arguments: Sequence[str]) -> bool:
     """Whether a command line asks for a sweep."""
-    return bool({"-m", "--multirun"} & set(arguments))
+    return bool({"-m", "--multirun", "hydra.mode=MULTIRUN"} & set(arguments))
 
 
 def place_runs(arguments: Sequence[str]) -> list[str]:
