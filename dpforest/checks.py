@@ -1,4 +1,4 @@
-"""Checks of settings: one line that names the value and what is allowed."""
+"""Checks of settings: a `DPForestError` in one line that names the value and what is allowed."""
 
 from __future__ import annotations
 

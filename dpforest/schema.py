@@ -169,7 +169,7 @@ class Schema:
         return np.array([feature.high for feature in self.features])
 
     def grid(self, bins: int) -> list[np.ndarray]:
-        """Public thresholds of each feature; see `Feature.grid`."""
+        """Public thresholds of each feature, shape (bins - 1,) each; see `Feature.grid`."""
         return [feature.grid(bins) for feature in self.features]
 
     def grid_position(self, X: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ from fl_app.results import write_results
 from fl_app.run_folder import write_failure
 from fl_app.screen import Bars, log_to_screen
 from fl_app.session import SimulationSession, quiet_flower
-from fl_app.sweep import Missing, count_runs, resume_option, split_resume
+from fl_app.sweep import Missing, count_runs, is_sweep, place_runs, resume_option, split_resume
 from fl_app.tracking import build_tracker
 from strategies.method import TooFewClients
 
@@ -110,7 +110,8 @@ def _job(config: DictConfig) -> None:
                 log.info("there already: %s", " ".join(overrides))
                 return
             if output is None:
-                output = Path(config.output) if config.output else default_output(experiment, output_base())
+                named = Path(config.output).expanduser() if config.output else None
+                output = named or default_output(experiment, output_base())
             elif _sweep.missing:
                 output = _sweep.missing.place(output)
             _run(config, experiment, output, overrides)
@@ -178,7 +179,8 @@ def main() -> int:
         sys.argv[1:], resumed = split_resume(sys.argv[1:])
         overrides = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
         check_overrides(overrides)
-        if {"-m", "--multirun"} & set(sys.argv[1:]):
+        sys.argv[1:] = place_runs(sys.argv[1:])
+        if is_sweep(sys.argv[1:]):
             _sweep.runs = count_runs(overrides)
         if resumed:
             _sweep.missing = Missing(resumed)

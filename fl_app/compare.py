@@ -21,12 +21,13 @@ from fl_app.figures_users import user_table, write_user_figures
 from fl_app.report.answer import answer, in_words
 from fl_app.report.gather import Section, gather
 from fl_app.results import telling_columns
+from fl_app.screen import screen_width
 from fl_app.tables import columns, human_bytes
 
 
 def comparison_table(rows: Sequence[dict[str, Any]]) -> str:
-    """`comparison` for the terminal."""
-    return columns(*comparison(rows))
+    """`comparison` for the terminal, no wider than it."""
+    return columns(*comparison(rows), width=screen_width())
 
 
 def comparison(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:

@@ -74,7 +74,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
     ------
     ConfigurationError
     """
-    parsed = _parse(overrides)
+    parsed = parse_overrides(overrides)
     groups = _groups()
     choices = []
     for override in parsed:
@@ -96,6 +96,20 @@ def check_overrides(overrides: Sequence[str]) -> None:
         raise ConfigurationError(f"no option {name!r}{_nearest(name, sorted(known | set(groups)))}")
 
 
+def parse_overrides(overrides: Sequence[str]) -> list[Override]:
+    """Overrides as Hydra understands them.
+
+    Raises
+    ------
+    ConfigurationError
+        One is malformed.
+    """
+    try:
+        return list(OverridesParser.create().parse_overrides(list(overrides)))
+    except HydraException as error:
+        raise ConfigurationError(f"malformed override: {' '.join(str(error).split())}") from error
+
+
 def _compose(overrides: Sequence[str]) -> DictConfig:
     try:
         if GlobalHydra.instance().is_initialized():
@@ -104,13 +118,6 @@ def _compose(overrides: Sequence[str]) -> DictConfig:
             return compose("config", list(overrides))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigurationError(" ".join(str(error).split())) from error
-
-
-def _parse(overrides: Sequence[str]) -> list[Override]:
-    try:
-        return list(OverridesParser.create().parse_overrides(list(overrides)))
-    except HydraException as error:
-        raise ConfigurationError(f"malformed override: {' '.join(str(error).split())}") from error
 
 
 def _groups() -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget
 from dpforest.schema import Schema
@@ -122,15 +123,15 @@ class Experiment:
     memorization: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        _whole("seed", self.seed, 0, 2**63 - 1)
+        check_whole("seed", self.seed, 0, 2**63 - 1)
         if self.rounds is not None:
-            _whole("rounds", self.rounds, 1, 10_000)
+            check_whole("rounds", self.rounds, 1, 10_000)
         if not (isinstance(self.min_clients, int | float) and 0 < self.min_clients <= 1):
             raise ConfigurationError(f"min_clients {self.min_clients!r} must be a share above 0, at most 1")
         if not (isinstance(self.timeout, int | float) and math.isfinite(self.timeout) and self.timeout > 0):
             raise ConfigurationError(f"timeout {self.timeout!r} must be a number of seconds above 0")
         for n in self.memorization:
-            _whole("memorization", n, 1, 10**9)
+            check_whole("memorization", n, 1, 10**9)
         # Built once here, so that a bad name or value is refused before anything starts.
         _ = self.method, self.settings, self.source
 
@@ -284,8 +285,3 @@ def _epsilon(value: Any) -> float:
         except ValueError:
             raise ConfigurationError(f"privacy.epsilon {value!r} must be a positive number or inf") from None
     return value
-
-
-def _whole(name: str, value: Any, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigurationError(f"{name} {value!r} must be a whole number from {low} to {high}")

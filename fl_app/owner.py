@@ -55,11 +55,13 @@ def check_owner_allows(experiment: Experiment, context: Context, judging: bool) 
     own = context.node_config
     simulated = is_simulated(context)
     privacy, method = experiment.privacy, experiment.method
-    if "max-epsilon" in own or not simulated:
+    # Epsilon means nothing to a method without a budget: if it sends anything, only its name in `strategies` allows it.
+    if method.uses_budget and ("max-epsilon" in own or not simulated):
         _check_limit("epsilon", privacy.epsilon, float(own.get("max-epsilon", _USUAL_EPSILON)), "max-epsilon")
     if simulated:
         return
-    _check_limit("delta", privacy.delta, float(own.get("max-delta", _USUAL_DELTA)), "max-delta")
+    if method.uses_budget:
+        _check_limit("delta", privacy.delta, float(own.get("max-delta", _USUAL_DELTA)), "max-delta")
     named = str(own.get("strategies", "")).replace(",", " ").split()
     if method.name not in named and (named or not method.protects_itself(experiment.settings)):
         raise Refused(
@@ -76,7 +78,7 @@ def spend_lifetime_budget(experiment: Experiment, context: Context) -> None:
     """Add a run to the node's ``budget-file``, if its owner keeps one.
 
     Then ``max-epsilon`` and ``max-delta`` hold for all runs together: what different runs release about the same rows
-    adds up.
+    adds up. A run of a method without a budget is written down with no epsilon and does not count.
 
     Raises
     ------
@@ -89,8 +91,10 @@ def spend_lifetime_budget(experiment: Experiment, context: Context) -> None:
     path = Path(str(file))
     try:
         runs: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        for name, usual in (("epsilon", _USUAL_EPSILON), ("delta", _USUAL_DELTA)):
-            total = math.fsum([getattr(experiment.privacy, name), *(float(run[name]) for run in runs)])
+        counts = experiment.method.uses_budget
+        for name, usual in (("epsilon", _USUAL_EPSILON), ("delta", _USUAL_DELTA)) if counts else ():
+            earlier = (float(run[name]) for run in runs if run[name] is not None)
+            total = math.fsum([getattr(experiment.privacy, name), *earlier])
             limit = float(context.node_config.get(f"max-{name}", usual))
             _check_limit(f"{name} of this and all earlier runs,", total, limit, f"max-{name}")
         runs.append(
@@ -98,8 +102,8 @@ def spend_lifetime_budget(experiment: Experiment, context: Context) -> None:
                 "when": datetime.now(UTC).isoformat(timespec="seconds"),
                 "run": context.run_id,
                 "strategy": experiment.method.name,
-                "epsilon": experiment.privacy.epsilon,
-                "delta": experiment.privacy.delta,
+                "epsilon": experiment.privacy.epsilon if counts else None,
+                "delta": experiment.privacy.delta if counts else None,
                 "unit": experiment.method.unit,
                 "trust": experiment.trust,
             }

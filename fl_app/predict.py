@@ -25,6 +25,7 @@ from fl_app.data.csv_file import TOO_LONG_REMEDY, CsvFile, read_csv
 from fl_app.data.source import DataError
 
 _NAMED = 5  # rows that are named when they cannot be predicted
+_FORMULA = tuple("=+-@\t\r\n")  # beginnings of a cell that spreadsheets calculate
 
 
 def predict_file(forest: Forest, path: Path, explain: bool = False) -> tuple[pd.DataFrame, list[str]]:
@@ -104,6 +105,15 @@ def _matrix(forest: Forest, file: CsvFile) -> tuple[np.ndarray, np.ndarray, list
     return schema.matrix({name: cells[good] for name, cells in table.items()}), good, notes
 
 
+def _harmless(name: str) -> str:
+    """A class name as a cell that no spreadsheet calculates: a model made by others may bring any name."""
+    try:
+        float(name)  # "-1" is a class as any other
+    except ValueError:
+        return f"'{name}" if name.startswith(_FORMULA) else name
+    return name
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the predictions; exit code 1 if there are none."""
     parser = argparse.ArgumentParser(prog="python -m fl_app.predict", description=__doc__.split("\n")[0])
@@ -115,8 +125,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         forest = load(options.model)
         predictions, notes = predict_file(forest, options.data, options.explain)
+        if forest.schema.is_classification:
+            predictions["prediction"] = predictions["prediction"].map(_harmless)
+            if marked := [name for name in forest.schema.classes if _harmless(name) != name]:
+                notes.append(f"note: class names that a spreadsheet would calculate are written with ': {marked}")
         partial = options.out.with_name(options.out.name + ".partial")
-        predictions.to_csv(partial, index=False, float_format="%.9g")
+        # Line ends of two characters, as in RFC 4180: then a name that holds one of them is quoted, and breaks no line.
+        predictions.to_csv(partial, index=False, float_format="%.9g", lineterminator="\r\n")
         os.replace(partial, options.out)
     except (DPForestError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

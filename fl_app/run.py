@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord
@@ -259,16 +259,28 @@ def _client_rows(
 
 
 def _all_ledgers(strategy: MethodStrategy, blank: Ledger) -> dict[int, Ledger]:
-    """Every asked client's ledger; one that did not come is taken to have spent all that was planned."""
+    """Every asked client's ledger; where its last answer did not come, all that was planned counts as spent."""
     ledgers = strategy.sound_ledgers()
-    # Where sampling left everybody out, that everybody could have been drawn is what was paid for.
-    for client in (strategy.ever_asked or set(strategy.cohort.train)) - set(ledgers):
-        ledgers[client] = Ledger(blank.budget, blank.unit, blank.trust)
-        for entry in strategy.side.planned():
-            ledgers[client].charge(entry)
-        for what in strategy.side.unprotected():
-            ledgers[client].unprotected(what, "planned; this client's own ledger did not come")
+    for client in strategy.unheard | (strategy.ever_asked - set(ledgers)):
+        known = ledgers[client].entries if client in ledgers else ()
+        ledgers[client] = _planned_ledger(strategy, blank, "asked, no answer: counted as spent")
+        for entry in known:
+            if not entry.protected and all(entry.what != other.what for other in ledgers[client].entries):
+                ledgers[client].unprotected(entry.what, entry.note)
+    if not strategy.ever_asked:
+        # Where sampling left everybody out, that everybody could have been drawn is what was paid for.
+        for client in strategy.cohort.train:
+            ledgers[client] = _planned_ledger(strategy, blank, "could have been asked: counted as spent")
     return ledgers
+
+
+def _planned_ledger(strategy: MethodStrategy, blank: Ledger, why: str) -> Ledger:
+    ledger = Ledger(blank.budget, blank.unit, blank.trust)
+    for entry in strategy.side.planned():
+        ledger.charge(replace(entry, note=f"{why}; {entry.note}" if entry.note else why))
+    for what in strategy.side.unprotected():
+        ledger.unprotected(what, why)
+    return ledger
 
 
 def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]) -> dict[str, Any]:

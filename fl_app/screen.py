@@ -24,6 +24,11 @@ _OURS = ("fl_app", "strategies", "baselines", "dpforest")
 console = Console()
 
 
+def screen_width() -> int | None:
+    """Columns of the terminal; None where standard output goes elsewhere."""
+    return console.width if console.is_terminal else None
+
+
 class _ScreenHandler(logging.Handler):
     """Prints messages above the bars."""
 

@@ -11,6 +11,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from dpforest.errors import DPForestError
 from fl_app.config import compose_config, split_overrides, to_experiment
+from fl_app.experiment import ConfigurationError
 from fl_app.grids import roster, wait_for_nodes
 from fl_app.jobs import default_output, run_job
 from fl_app.screen import log_to_screen
@@ -28,6 +29,8 @@ def main(grid: Grid, context: Context) -> None:
     try:
         overrides = split_overrides(str(context.run_config.get("overrides", "")))
         config = compose_config(overrides)
+        if config.output is not None:
+            raise ConfigurationError("output stands beside overrides: --run-config \"overrides='...' output='/dir'\"")
         experiment = to_experiment(config)
         nodes = roster(grid, wait_for_nodes(grid, 1, experiment.timeout), experiment.timeout)
         # The working directory is that of the SuperLink, so relative folders would go astray.

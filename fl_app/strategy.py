@@ -104,6 +104,7 @@ class MethodStrategy(Strategy):
         self.ledgers: dict[int, Ledger] = {}
         self.noise: set[str] = set()
         self.ever_asked: set[int] = set()
+        self.unheard: set[int] = set()  # whose ledger did not come with the last answer that was asked for
         self.rounds: dict[int, RoundLog] = {}
         self._base_config = {**base_config, "clients": cohort.total, "by-owner": by_owner}
         self._blank = blank
@@ -127,6 +128,7 @@ class MethodStrategy(Strategy):
         self._asked = self.side.participants(server_round, sorted(self.cohort.train))
         self.rounds[server_round] = RoundLog(asked=len(self._asked))
         self.ever_asked.update(self._asked)
+        self.unheard.update(self._asked)
         model = arrays if len(arrays) else None
         messages = []
         for client in self._asked:
@@ -217,6 +219,7 @@ class MethodStrategy(Strategy):
                     raise BadMessage("its ledger is about another budget, unit or trust model")
                 # What a client has released counts even if its update turns out to be of no use.
                 self.ledgers[client] = ledger
+                self.unheard.discard(client)
                 self.noise.add(update.noise)
                 self.side.check(update)
             except DPForestError as error:

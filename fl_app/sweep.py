@@ -15,7 +15,7 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from dpforest.errors import DPForestError
-from fl_app.config import conf_folder
+from fl_app.config import conf_folder, parse_overrides
 from fl_app.experiment import ConfigurationError, Experiment
 from fl_app.run_folder import FAILED, find_runs, read_run
 
@@ -33,6 +33,43 @@ def count_runs(overrides: Sequence[str]) -> int:
     axes = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
     batches = BasicSweeper.split_arguments(parser.parse_overrides([*axes, *overrides]), None)
     return sum(map(len, batches))
+
+
+def is_sweep(arguments: Sequence[str]) -> bool:
+    """Whether a command line asks for a sweep."""
+    return bool({"-m", "--multirun", "hydra.mode=MULTIRUN"} & set(arguments))
+
+
+def place_runs(arguments: Sequence[str]) -> list[str]:
+    """Arguments under which a run or sweep goes where the user says: with ``-m``, ``output=FOLDER`` is the sweep's.
+
+    Raises
+    ------
+    ConfigurationError
+        The folder holds files, or is named in a way that would be passed over.
+    """
+    named = {each.key_or_group: each for each in parse_overrides([a for a in arguments if not a.startswith("-")])}
+    if not is_sweep(arguments):
+        for name in ("hydra.run.dir", "hydra.sweep.dir"):
+            if name in named:
+                raise ConfigurationError(f"{name} does not say where a single run goes: give output=FOLDER instead")
+        return list(arguments)
+    output = named.get("output")
+    if output is None:
+        return list(arguments)
+    if "hydra.sweep.dir" in named:
+        raise ConfigurationError("output=FOLDER and hydra.sweep.dir both name the sweep's folder: give one")
+    if output.is_sweep_override():
+        raise ConfigurationError(f"{output.input_line}: a sweep has one folder, and each run one below it: give one")
+    rest = [text for text in arguments if text != output.input_line]
+    if output.value() is None:
+        return rest
+    folder = Path(str(output.value())).expanduser()
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise ConfigurationError(
+            f"output {str(folder)!r} holds files already: choose another, or go on with a sweep by +resume=FOLDER"
+        )
+    return [*rest, _sweep_folder(folder)]
 
 
 def split_resume(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
@@ -60,10 +97,17 @@ def split_resume(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
     if not (folder / _COMMAND).is_file():
         raise ConfigurationError(f"resume {str(folder)!r}: no sweep there (no {_COMMAND}); give a sweep's folder")
     rest = [text for text in arguments if not text.startswith(_RESUME) and text not in ("-m", "--multirun")]
+    if any(text.lstrip("+").startswith("output=") for text in rest):
+        raise ConfigurationError("resume goes on in the sweep's own folder: leave output=FOLDER out")
     if not any("=" in text for text in rest):
         rest += _stored(folder)
+    return ["-m", *rest, _sweep_folder(folder)], folder
+
+
+def _sweep_folder(folder: Path) -> str:
+    """The override that names a sweep's folder, quoted for Hydra."""
     quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
-    return ["-m", *rest, f"hydra.sweep.dir='{quoted}'"], folder
+    return f"hydra.sweep.dir='{quoted}'"
 
 
 def _stored(folder: Path) -> list[str]:
@@ -73,7 +117,7 @@ def _stored(folder: Path) -> list[str]:
         stored = [*overrides["hydra"], *overrides["task"]]
     except (OSError, KeyError, TypeError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{folder / _COMMAND} is damaged: {error}; give the sweep's overrides anew") from error
-    return [str(text) for text in stored if not str(text).startswith(("hydra.sweep.dir", "hydra.mode"))]
+    return [str(text) for text in stored if not str(text).startswith(("hydra.sweep.dir", "hydra.mode", "output="))]
 
 
 def resume_option(folder: Path) -> str:

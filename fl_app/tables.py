@@ -79,9 +79,21 @@ def human_bytes(size: float) -> str:
     raise AssertionError
 
 
-def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns under a header."""
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Aligned columns under a header; if wider than ``width``, in blocks below each other with numbered lines."""
     widths = [max(len(str(row[i])) for row in (header, *rows)) for i in range(len(header))]
+    if width is not None and sum(widths) + 2 * (len(widths) - 1) > width:
+        starts, used = [0], len(str(len(rows)))
+        for i, each in enumerate(widths):
+            if used + 2 + each > width and i > starts[-1]:
+                starts.append(i)
+                used = len(str(len(rows)))
+            used += 2 + each
+        blocks = [slice(start, end) for start, end in zip(starts, [*starts[1:], len(widths)], strict=True)]
+        numbered = [(str(number), row) for number, row in enumerate(rows, 1)]
+        return "\n\n".join(
+            columns(["#", *header[block]], [[number, *row[block]] for number, row in numbered]) for block in blocks
+        )
     lines = [
         "  ".join(str(cell).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)
     ]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
+from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest, feature_importances, pack
 from dpforest.forest.codec import fill_inner_nodes
@@ -46,13 +47,9 @@ class CentralizedSettings:
         if self.model not in ("extra_trees", "random_forest"):
             raise DPForestError(f"model {self.model!r} must be extra_trees or random_forest")
         for name in ("trees", "min_leaf", "max_rows"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise DPForestError(f"{name} {value!r} must be a whole number from 1")
-        if self.depth is not None and (
-            isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 1
-        ):
-            raise DPForestError(f"depth {self.depth!r} must be a whole number from 1, or null for no limit")
+            check_whole(name, getattr(self, name))
+        if self.depth is not None:  # null: no limit
+            check_whole("depth", self.depth)
 
 
 class CentralizedClient(ForestClient):

@@ -1,19 +1,21 @@
-"""Every client trains a network on its own rows alone and keeps it."""
+"""Every client trains a network on its own rows alone and keeps it; a simulation shows it for the run folder."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from flwr.app import Array, ArrayRecord
 
 from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import train_alone
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.inputs import from_outputs, model_inputs
 from baselines.mlp.network import network_for
+from baselines.mlp.sides import save_network
 from dpforest.errors import DPForestError
 from dpforest.ledger import Entry
+from strategies.messages import to_arrays_record
 from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, ServerSide, Task, Update
 
 _STATE = "standalone_mlp"
@@ -25,29 +27,32 @@ class StandaloneClient(ClientSide):
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         settings: WholeSettings = task.settings
         trained, standard = train_alone(task, settings, X, y, task.rng("training"))
-        task.state[_STATE] = ArrayRecord({name: Array(array) for name, array in {**trained, **standard}.items()})
+        task.state[_STATE] = to_arrays_record({**trained, **standard})
         return Update({})
 
     def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
+        own, settings = self.own_model(task), task.settings
+        inputs = model_inputs(X, task.schema, settings.standardize != "public", own)
+        outputs = network_for(settings.architecture(task.schema)).predict(own, inputs)
+        return from_outputs(outputs, task.schema)
+
+    def own_model(self, task: ClientTask) -> dict[str, np.ndarray]:
         kept = task.state.array_records.get(_STATE)
         if kept is None:
             raise DPForestError(
                 "this client has no training rows and so no network of its own: "
                 "use evaluation=row or recording with standalone_mlp"
             )
-        settings: WholeSettings = task.settings
-        own = {name: array.numpy() for name, array in kept.items()}
-        inputs = model_inputs(X, task.schema, settings.standardize != "public", own)
-        outputs = network_for(settings.architecture(task.schema)).predict(own, inputs)
-        return from_outputs(outputs, task.schema)
+        return {name: array.numpy() for name, array in kept.items()}
 
 
 class StandaloneServer(ServerSide):
-    """Has nothing to do but to start the clients."""
+    """Only starts the clients, and keeps what a simulation shows of their networks."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         require_tensorflow("standalone_mlp")
+        self._models: dict[int, Arrays] = {}
 
     @property
     def exchanges(self) -> int:
@@ -60,5 +65,11 @@ class StandaloneServer(ServerSide):
         # A model without content: the networks are with the clients, who are asked to judge them.
         return {"clients": np.array(len(updates))}
 
+    def take_own_models(self, models: Mapping[int, Arrays]) -> None:
+        self._models = dict(models)
+
     def save(self, folder: Path) -> None:
-        """Write nothing: the networks stay with the clients."""
+        for client, arrays in sorted(self._models.items()):
+            own = folder / f"client_{client:03d}"
+            own.mkdir()
+            save_network(own, self.task.settings.architecture(self.task.schema), arrays)

@@ -60,6 +60,7 @@ class Marginals:
 
         Parameters
         ----------
+        noised : ndarray of shape (n_features + 1, max(bins, n_classes))
         deviation : float
             Standard deviation of the noise of a cell.
         """

@@ -82,14 +82,14 @@ class Booster:
 
     @property
     def start(self) -> Start:
-        """What the marginal histograms came to."""
+        """What the marginal histograms came to; an error before `read_marginals`."""
         if self._start is None:
             raise DPForestError("the marginal histograms come first")
         return self._start
 
     @property
     def structure(self) -> Structure:
-        """Trees whose leaves are to be filled next."""
+        """Trees whose leaves are to be filled next; an error before `read_marginals`."""
         if self._structure is None:
             raise DPForestError("the marginal histograms come first")
         return self._structure
@@ -99,7 +99,7 @@ class Booster:
 
         Parameters
         ----------
-        noised : ndarray of int64
+        noised : ndarray of int64, shape (n_features + 1, max(bins, n_classes))
             Sum of noised `bins.count_marginals`, times the plan's ``marginal_unit``.
         parties : int
             How many parts with noise are in the sum.

@@ -75,6 +75,21 @@ class FeatureGains:
 
 
 def known_sizes(counts: np.ndarray, nominal: np.ndarray, variance: float) -> np.ndarray:
-    """Records of nodes: noised counts and nominal sizes, weighed by what each can be trusted."""
+    """Records of nodes: noised counts and nominal sizes, weighed by what each can be trusted.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_trees, n_nodes)
+        Noised.
+    nominal : ndarray of shape (n_trees, n_nodes)
+        Records of each node by its share of all; positive.
+    variance : float
+        Of the noise of a count.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_trees, n_nodes)
+        Positive.
+    """
     spread = (_NOMINAL_SPREAD * nominal) ** 2
     return np.maximum((counts * spread + nominal * variance) / (spread + variance + 1e-300), 0.05 * nominal + 1e-9)

@@ -24,12 +24,19 @@ def release_marginals(
     noise: Noise,
     largest: int | None = None,
 ) -> np.ndarray:
-    """Noised histograms of one party's records, times the plan's ``marginal_unit``; int64, see `count_marginals`.
+    """Noised histograms of one party's records, times the plan's ``marginal_unit``; see `count_marginals`.
 
     Parameters
     ----------
+    X : ndarray of shape (n_records, n_features)
+    y : ndarray of shape (n_records,)
+        Class indices, or targets.
     largest : int, optional
         Counts are cut off here before noise is added, which changes no sensitivity.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_features + 1, max(bins, n_classes))
 
     Raises
     ------
@@ -81,7 +88,9 @@ class Records:
         self.scores = scores
 
     def add(self, structure: Structure, weights: np.ndarray) -> None:
-        """Take finished trees into the scores."""
+        """Take finished trees, whose leaves hold ``weights`` (float32, shape (n_trees, n_leaves, n_outputs)), into the
+        scores.
+        """
         kernels.add_weights(self._codes, structure.feature, structure.split, weights, self.scores)
 
     def release(self, structure: Structure, ledger: Ledger, noise: Noise, largest: int | None = None) -> np.ndarray:

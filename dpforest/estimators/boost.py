@@ -7,7 +7,8 @@ from dataclasses import fields
 from typing import Any, Self
 
 from dpforest.boosting import BoostSettings, boost
-from dpforest.errors import DPForestError, InvalidForest
+from dpforest.checks import check_whole
+from dpforest.errors import InvalidForest
 from dpforest.estimators.base import plain_number
 from dpforest.estimators.classifier import PrivateClassifier
 from dpforest.estimators.regressor import PrivateRegressor
@@ -260,6 +261,5 @@ class PrivateBoostRegressor(PrivateRegressor):
 
 def _settings(estimator: PrivateBoostClassifier | PrivateBoostRegressor) -> tuple[BoostSettings, int]:
     rounds = plain_number(estimator.rounds)
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= 10_000:
-        raise DPForestError(f"rounds {rounds!r} must be a whole number from 1 to 10000")
+    check_whole("rounds", rounds, 1, 10_000)
     return BoostSettings(**{f.name: plain_number(getattr(estimator, f.name)) for f in fields(BoostSettings)}), rounds

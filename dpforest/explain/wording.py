@@ -39,7 +39,13 @@ def condition(feature: Feature, low: float, high: float) -> str:
 
 
 def outcome(forest: Forest, value: np.ndarray) -> str:
-    """Words for a node's value: "68 Wh", or "walking (72 %)"."""
+    """Words for a node's value, shape (n_outputs,): "68 Wh", or "walking (72 %)".
+
+    Raises
+    ------
+    InvalidForest
+        The forest's leaves hold parts of a sum, which say nothing by themselves.
+    """
     if forest.schema.is_classification:
         if forest.output not in ("probability", "score"):
             raise InvalidForest(_PARTS.format(forest.output))
@@ -53,7 +59,10 @@ def outcome(forest: Forest, value: np.ndarray) -> str:
 
 
 def addition(forest: Forest, value: np.ndarray) -> str:
-    """Words for a leaf whose value is a part of a sum: "add 2.5 Wh", or "add 0.3 to the logit of walking"."""
+    """Words for a leaf whose value, shape (n_outputs,), is a part of a sum.
+
+    For instance "add 2.5 Wh", or "add 0.3 to the logit of walking".
+    """
     if not forest.schema.is_classification:
         return f"add {with_unit(float(value[0]), forest.schema.target_unit)}"
     most = int(np.argmax(np.abs(value)))

@@ -58,7 +58,10 @@ def leaves_of(X, offsets, depths, feature, threshold, left):
 
 @njit(cache=True, nogil=True)
 def sum_of_leaf_values(X, offsets, depths, feature, threshold, left, value):
-    """Sum over all trees of the reached leaves' values; float64 array of shape (n_rows, n_outputs)."""
+    """Sum over all trees of the reached leaves' values; float64 array of shape (n_rows, n_outputs).
+
+    Parameters are those of `leaves_of`, and ``value``, a float array of shape (n_nodes, n_outputs).
+    """
     n_rows = X.shape[0]
     total = np.zeros((n_rows, value.shape[1]), dtype=np.float64)
     node = np.empty(_BLOCK, dtype=np.uint32)
@@ -75,7 +78,10 @@ def sum_of_leaf_values(X, offsets, depths, feature, threshold, left, value):
 
 @njit(cache=True, nogil=True)
 def sums_to_root(offsets, left, leaf_rows):
-    """Fill every inner node with the sum of its children, in place; children come after their parent."""
+    """Fill every inner node's row of ``leaf_rows``, shape (n_nodes, n_columns), with the sum of its children, in place.
+
+    Children come after their parent.
+    """
     for tree in range(offsets.shape[0] - 1):
         for v in range(offsets[tree + 1] - 1, offsets[tree] - 1, -1):
             if left[v] >= 0:

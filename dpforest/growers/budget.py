@@ -40,10 +40,25 @@ def plan(
     leaf_sensitivity: int = 1,
     leaves_hold: str = "class counts",
 ) -> list[TreePlan]:
-    """Plans of all trees of one client for a total budget ``epsilon``.
+    """Plans of all trees of one client.
 
-    ``score_unit`` and ``leaf_sensitivity`` are what one record changes at most: a candidate's score, and in L1 norm
-    what ``leaves_hold``.
+    Parameters
+    ----------
+    settings : ResolvedSettings
+    epsilon : float
+        Total of all trees.
+    n_features : int
+    score_unit : int
+        What one record changes a candidate's score by at most.
+    leaf_sensitivity : int
+        What it changes the numbers in the leaves by at most, in L1 norm.
+    leaves_hold : str
+        These numbers in words.
+
+    Returns
+    -------
+    list of TreePlan
+        One a tree.
     """
     disjoint = settings.tree_rows == "disjoint" and settings.trees > 1
     per_tree = epsilon if disjoint else epsilon / settings.trees

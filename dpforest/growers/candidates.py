@@ -9,6 +9,7 @@ import numpy as np
 
 from dpforest.errors import SchemaError
 from dpforest.growers import kernels
+from dpforest.growers.settings import ResolvedSettings
 from dpforest.noise import Noise
 from dpforest.schema import Schema
 
@@ -52,19 +53,31 @@ class Candidates(Protocol):
     fixed: bool  # whether all nodes of all depths have the same candidates
 
     def codes(self, starts: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
-        """Codes of the rows of the next depth (see `kernels`), shape (n_rows, n_features)."""
+        """Codes of the rows of the next depth (see `kernels`), shape (n_rows, n_features).
+
+        Parameters
+        ----------
+        starts : ndarray of int64, shape (n_nodes + 1,)
+            Where the rows of each node begin.
+        group : ndarray of int64, shape (n_nodes,)
+            Which nodes share their candidates.
+        n_groups : int
+        """
 
     def useful(self, n_groups: int) -> np.ndarray:
         """Mask of candidates that may cut something, shape (n_groups, n_features, n_thresholds)."""
 
     def thresholds_of(self, group: np.ndarray, feature: np.ndarray, split: np.ndarray) -> np.ndarray:
-        """Thresholds that were chosen, a node."""
+        """Thresholds of the chosen candidates of ``group``; all arrays of shape (n_nodes,)."""
 
     def route(self, positions: np.ndarray, feature: np.ndarray, split: np.ndarray) -> None:
-        """Sort the rows into the children of their nodes; ``positions`` as of `kernels.child_positions`."""
+        """Sort the rows into the children of their nodes, split as chosen, arrays of shape (n_nodes,).
+
+        ``positions``, of shape (n_rows,), are those of `kernels.child_positions`.
+        """
 
     def keep(self, nodes: np.ndarray, rows: np.ndarray) -> None:
-        """Forget all nodes and rows but those of two masks."""
+        """Forget all nodes and rows but those of two masks, of shape (n_nodes,) and (n_rows,)."""
 
 
 class GridCandidates:
@@ -168,3 +181,21 @@ class _Box:
         upper[2 * nodes, feature] = np.minimum(upper[2 * nodes, feature], threshold)
         lower[2 * nodes + 1, feature] = np.maximum(lower[2 * nodes + 1, feature], threshold + 1)
         self.lower, self.upper = lower, upper
+
+
+def candidates_of(
+    X: np.ndarray, schema: Schema, settings: ResolvedSettings, bounds: Bounds, noise: Noise
+) -> Candidates:
+    """The candidates that the settings ask for, for a tree on the rows ``X`` of shape (n_rows, n_features)."""
+    if settings.candidates == "grid":
+        return GridCandidates(X, schema, settings.bins)
+    return RandomCandidates(X, bounds, settings.thresholds, noise)
+
+
+def rows_of_trees(settings: ResolvedSettings, n_rows: int, noise: Noise) -> list[np.ndarray | slice]:
+    """Which of a client's rows each tree sees: all, or the positions of a part of its own."""
+    if settings.tree_rows != "disjoint" or settings.trees == 1:
+        return [slice(None)] * settings.trees
+    # Each row draws its part for itself, so that one row more leaves all others where they were.
+    drawn = noise.generator().integers(settings.trees, size=n_rows)
+    return [np.flatnonzero(drawn == tree) for tree in range(settings.trees)]

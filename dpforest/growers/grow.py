@@ -8,7 +8,7 @@ from dpforest.forest import Forest, concatenate
 from dpforest.forest.codec import fill_inner_nodes
 from dpforest.growers import kernels
 from dpforest.growers.budget import TreePlan, plan
-from dpforest.growers.candidates import Bounds, Candidates, GridCandidates, RandomCandidates
+from dpforest.growers.candidates import Bounds, candidates_of, rows_of_trees
 from dpforest.growers.noisy_counts import grow_by_noisy_counts
 from dpforest.growers.settings import ResolvedSettings
 from dpforest.ledger import Entry, Ledger
@@ -73,14 +73,8 @@ def grow_classifier(
     ledger.require(entry for tree in plans for entry in tree.entries)
     bounds = bounds or Bounds.of(schema)
     y = np.asarray(y).astype(np.uint8 if schema.n_outputs <= 256 else np.uint16)
-    if settings.tree_rows == "disjoint" and settings.trees > 1:
-        # Each row draws its slice for itself, so that one row more leaves all others where they were.
-        slices = noise.generator().integers(settings.trees, size=len(y))
-        parts: list[np.ndarray | slice] = [np.flatnonzero(slices == tree) for tree in range(settings.trees)]
-    else:
-        parts = [slice(None)] * settings.trees
     trees = []
-    for tree_plan, part in zip(plans, parts, strict=True):
+    for tree_plan, part in zip(plans, rows_of_trees(settings, len(y), noise), strict=True):
         tree_X, tree_y = X[part], y[part]
         if settings.selection == "noisy_counts":
             tree = grow_by_noisy_counts(tree_X, tree_y, schema, settings, tree_plan, ledger, noise, bounds)
@@ -109,10 +103,7 @@ def _grow_by_selection(
     ``floor(a + d) - floor(a)`` lies in [0, SCORE_UNIT] for 0 <= d <= SCORE_UNIT. So the score is monotone with
     sensitivity SCORE_UNIT, and one choice a group on disjoint rows costs its epsilon once a depth.
     """
-    if settings.candidates == "grid":
-        candidates: Candidates = GridCandidates(X, schema, settings.bins)
-    else:
-        candidates = RandomCandidates(X, bounds, settings.thresholds, noise)
+    candidates = candidates_of(X, schema, settings, bounds, noise)
     starts = np.array([0, len(y)], dtype=np.int64)
     n_bins = candidates.n_thresholds + 1
     histograms = np.empty((0, schema.n_outputs, n_bins, schema.n_features), dtype=np.int32)

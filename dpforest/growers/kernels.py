@@ -127,19 +127,24 @@ def count_classes(codes, y, start, stop, histogram):
 
 
 @njit(cache=True, nogil=True, inline="always")
+def floor_root(square):
+    """``floor(sqrt(square))`` in exact integer arithmetic."""
+    root = np.int64(np.sqrt(np.float64(square)))
+    if root * root > square:
+        root -= 1
+    elif (root + 1) * (root + 1) <= square:
+        root += 1
+    return root
+
+
+@njit(cache=True, nogil=True, inline="always")
 def scaled_norm(square_sum):
     """``floor(SCORE_UNIT * sqrt(square_sum))`` in exact integer arithmetic.
 
     Norms above about 11.8 million rows count as that many, so that nothing overflows; a cap keeps a score monotone
     and its sensitivity.
     """
-    target = min(square_sum, _LARGEST_SQUARE_SUM) << _SCORE_SHIFT
-    root = np.int64(np.sqrt(np.float64(target)))
-    if root * root > target:
-        root -= 1
-    elif (root + 1) * (root + 1) <= target:
-        root += 1
-    return root
+    return floor_root(min(square_sum, _LARGEST_SQUARE_SUM) << _SCORE_SHIFT)
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -8,7 +8,7 @@ from dpforest.forest import Forest
 from dpforest.forest.codec import fill_inner_nodes
 from dpforest.growers import kernels
 from dpforest.growers.budget import TreePlan
-from dpforest.growers.candidates import Bounds, Candidates, GridCandidates, RandomCandidates
+from dpforest.growers.candidates import Bounds, candidates_of
 from dpforest.growers.settings import ResolvedSettings
 from dpforest.ledger import Ledger
 from dpforest.noise import Noise
@@ -29,11 +29,24 @@ def grow_by_noisy_counts(
 
     A node stops at the full depth or when its noised counts are pure. The noised left counts of every candidate are
     clipped at 0, and so are the right ones, which are the parent's minus the left's (both are post-processing).
+
+    Parameters
+    ----------
+    X : ndarray of float32 or float64, shape (n_rows, n_features)
+        Rows of this tree.
+    y : ndarray of unsigned integers, shape (n_rows,)
+        Class indices.
+    tree_plan : TreePlan
+        Has been asked for in the ledger.
+    bounds : Bounds
+        Where random thresholds lie.
+
+    Returns
+    -------
+    Forest
+        One tree, with ``output="counts"``.
     """
-    if settings.candidates == "grid":
-        candidates: Candidates = GridCandidates(X, schema, settings.bins)
-    else:
-        candidates = RandomCandidates(X, bounds, settings.thresholds, noise)
+    candidates = candidates_of(X, schema, settings, bounds, noise)
     n_classes = schema.n_outputs
     entries = iter(tree_plan.count_entries)
     # The published plan is one entry for all nodes: it is charged once, here.

@@ -61,6 +61,11 @@ def grow_with_own_values(
     -------
     Forest
         With ``output="target"`` or ``"probability"``; weights are exact numbers of records.
+
+    Raises
+    ------
+    DPForestError
+        There are no rows.
     """
     if not len(y):
         raise DPForestError("a tree at the data's own values needs at least one row")

@@ -25,7 +25,7 @@ Leaves hold disjoint rows, as the nodes of one depth do: `dpforest.growers.budge
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -37,7 +37,7 @@ from dpforest.forest import kernels as forest_kernels
 from dpforest.forest.codec import fill_inner_nodes
 from dpforest.growers import kernels
 from dpforest.growers.budget import TreePlan, plan
-from dpforest.growers.candidates import GridCandidates
+from dpforest.growers.candidates import GridCandidates, rows_of_trees
 from dpforest.growers.regression_kernels import DIRECTION_UNIT, direction_scores, sums_by_node
 from dpforest.growers.settings import Auto, GrowerSettings, ResolvedSettings
 from dpforest.ledger import Entry, Ledger
@@ -212,19 +212,12 @@ def grow_regressor(
         raise DPForestError("a target is no finite number: drop or fill such rows first")
     if len(y) > _MOST_ROWS:
         raise DPForestError(f"{len(y)} rows are too many for one regression tree: use at most {_MOST_ROWS}")
-    settings = resolved.splits
     low, high = resolved.target_range
     share = (np.clip(y, low, high) - low) / (high - low)
-    if settings.tree_rows == "disjoint" and settings.trees > 1:
-        # Each row draws its slice for itself, so that one row more leaves all others where they were.
-        slices = noise.generator().integers(settings.trees, size=len(y))
-        parts: Iterable[np.ndarray | slice] = [np.flatnonzero(slices == tree) for tree in range(settings.trees)]
-    else:
-        parts = [slice(None)] * settings.trees
     return concatenate(
         [
             _grow(X[part], share[part], schema, resolved, tree_plan, ledger, noise)
-            for tree_plan, part in zip(plans, parts, strict=True)
+            for tree_plan, part in zip(plans, rows_of_trees(resolved.splits, len(y), noise), strict=True)
         ]
     )
 

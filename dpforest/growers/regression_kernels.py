@@ -5,18 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dpforest.growers.kernels import floor_root
+
 DIRECTION_UNIT = 256
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _root(square):
-    """``floor(sqrt(square))`` in exact integer arithmetic."""
-    root = np.int64(np.sqrt(np.float64(square)))
-    if root * root > square:
-        root -= 1
-    elif (root + 1) * (root + 1) <= square:
-        root += 1
-    return root
 
 
 @njit(cache=True, nogil=True)
@@ -59,7 +50,7 @@ def direction_scores(codes, directions, starts, group, n_groups, n_bins):
                 x += sums[b, f, 0]
                 y += sums[b, f, 1]
                 rest_x, rest_y = whole_x - x, whole_y - y
-                out[f, b] += of_all + _root(x * x + y * y) + _root(rest_x * rest_x + rest_y * rest_y)
+                out[f, b] += of_all + floor_root(x * x + y * y) + floor_root(rest_x * rest_x + rest_y * rest_y)
     return scores
 
 

@@ -76,7 +76,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def check_delta(delta: float) -> None:
-    """Refuse a delta that makes Gaussian noise meaningless."""
+    """Refuse a delta that makes Gaussian noise meaningless.
+
+    Raises
+    ------
+    DPForestError
+    """
     if not 0 < delta < 1:
         raise DPForestError(
             f"delta {delta} must lie between 0 and 1 for Gaussian noise; choose one well below 1 / rows, such as 1e-6"

@@ -73,7 +73,9 @@ class DiscreteLaplaceCounts:
         return self.draw(counts, noise)
 
     def draw(self, counts: np.ndarray, noise: Noise) -> np.ndarray:
-        """Noised counts under an entry that has been charged already (one entry, many disjoint nodes)."""
+        """Noised counts, int64 in the shape of ``counts``, under an entry that has been charged already (one entry,
+        many disjoint nodes).
+        """
         exact = np.asarray(counts, dtype=np.int64)
         if math.isinf(self.epsilon):
             return exact.copy()

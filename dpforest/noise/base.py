@@ -36,11 +36,23 @@ class Noise(ABC):
 
     @abstractmethod
     def discrete_laplace(self, scale: float, shape: Shape) -> np.ndarray:
-        """Two-sided geometric noise, P(k) proportional to ``exp(-|k| / scale)``; int64. See `check_scale`."""
+        """Two-sided geometric noise, P(k) proportional to ``exp(-|k| / scale)``; int64 of ``shape``.
+
+        Raises
+        ------
+        DPForestError
+            By `check_scale`.
+        """
 
     @abstractmethod
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
-        """Discrete Gaussian noise, P(k) proportional to ``exp(-k^2 / (2 sigma^2))``; int64. See `check_scale`."""
+        """Discrete Gaussian noise, P(k) proportional to ``exp(-k^2 / (2 sigma^2))``; int64 of ``shape``.
+
+        Raises
+        ------
+        DPForestError
+            By `check_scale`.
+        """
 
     @abstractmethod
     def permute_and_flip(self, scores: np.ndarray, scale: float) -> np.ndarray:

@@ -75,6 +75,12 @@ memory: Recent = Recent(64)
 """Rows of subjects. They are memory-mapped unless the disk cache could not be written."""
 
 
+def state_of(path: Path) -> tuple[str, int, int]:
+    """Place, size and time of change of a file: what parsed content is remembered by."""
+    stat = path.stat()
+    return str(path.absolute()), stat.st_size, stat.st_mtime_ns
+
+
 def root() -> Path:
     """The cache folder that the environment asks for."""
     if chosen := os.environ.get("DPFOREST_CACHE"):

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpforest.errors import DPForestError
-from fl_app.data.quality import check_file, csv_files, report_lines
+from fl_app.data.files import files_by_name
+from fl_app.data.quality import check_file, report_lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     failed = False
     try:
-        files = csv_files(options.path)
+        files = files_by_name(options.path, (".csv",), "device")
     except DPForestError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

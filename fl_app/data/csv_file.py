@@ -91,7 +91,7 @@ def read_csv(path: Path, names: Sequence[str], text: Sequence[str] = ()) -> CsvF
     header, _, body = content.partition("\n")
     if not header.strip():
         raise DataError(f"{path.name}, line 1: no header; the first line must name the columns {', '.join(names)}")
-    found, separator = _header(header, names)
+    found, separator = split_header(header, names)
     positions = _positions(path, found, names)
     types = {str(positions[name]): str for name in text}
     beyond = str(len(found))
@@ -124,6 +124,19 @@ def read_csv(path: Path, names: Sequence[str], text: Sequence[str] = ()) -> CsvF
     return CsvFile(path, columns, lines, others, separator, too_long[~blank])
 
 
+def split_header(header: str, names: Iterable[str]) -> tuple[list[str], str]:
+    """The cells of a header, and the separator (comma, semicolon, tab, bar) under which most of ``names`` are there."""
+    wanted = {name.casefold() for name in names}
+    split = {
+        mark: [cell.strip() for cell in next(csv.reader([header], delimiter=mark, skipinitialspace=True), [])]
+        for mark in _SEPARATORS
+    }
+    best = max(
+        _SEPARATORS, key=lambda mark: (len({cell.casefold() for cell in split[mark]} & wanted), len(split[mark]))
+    )
+    return split[best], best
+
+
 def _decoded(path: Path) -> str:
     try:
         raw = path.read_bytes()
@@ -136,18 +149,6 @@ def _decoded(path: Path) -> str:
         line = raw[: error.start].count(b"\n") + 1
         raise DataError(f"{path.name}, line {line}: not UTF-8 text; save the file as UTF-8") from None
     return content.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _header(header: str, names: Iterable[str]) -> tuple[list[str], str]:
-    wanted = {name.casefold() for name in names}
-    split = {
-        mark: [cell.strip() for cell in next(csv.reader([header], delimiter=mark, skipinitialspace=True), [])]
-        for mark in _SEPARATORS
-    }
-    best = max(
-        _SEPARATORS, key=lambda mark: (len({cell.casefold() for cell in split[mark]} & wanted), len(split[mark]))
-    )
-    return split[best], best
 
 
 def _positions(path: Path, found: Sequence[str], names: Sequence[str]) -> dict[str, int]:

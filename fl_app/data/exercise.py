@@ -16,11 +16,14 @@ from typing import Literal
 
 from dpforest.schema import Feature, Schema
 from fl_app.data import quality
+from fl_app.data.cache import Recent, state_of
+from fl_app.data.files import files_by_name
 from fl_app.data.quality import LABEL, SENSORS
 from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer, inside_bounds
 from fl_app.data.synthetic import make_recordings
 
 log = logging.getLogger(__name__)
+_checks: Recent[quality.Checked] = Recent(1)  # the report and the rows come from one reading
 
 CLASSES = ("rest", "exercise")
 LONGEST_MINUTES = 10_080  # that are made up a person
@@ -181,8 +184,9 @@ class ExerciseSource(DataSource):
             raise DataError("; ".join(str(error).removeprefix("error: ") for error in checked.errors))
 
     def _checked(self, subject: str) -> quality.Checked:
-        settings = self.settings
-        return quality.check_file(self._files[subject], settings.min_rows, settings.gap, by_itself=self._of_one_client)
+        path, own, settings = self._files[subject], self._of_one_client, self.settings
+        key = repr((state_of(path), settings.min_rows, settings.gap, own))
+        return _checks.get(key, lambda: quality.check_file(path, settings.min_rows, settings.gap, by_itself=own))
 
     @cached_property
     def _files(self) -> Mapping[str, Path]:
@@ -191,7 +195,7 @@ class ExerciseSource(DataSource):
                 "dataset.path is missing: give the folder with one CSV a device, or dataset.synthetic=20 for synthetic "
                 "recordings of 20 made-up people (only nodes with a data-path of their own need neither)"
             )
-        return quality.csv_files(Path(self.settings.path).expanduser())
+        return files_by_name(Path(self.settings.path).expanduser(), (".csv",), "device")
 
     @cached_property
     def _schema(self) -> Schema:

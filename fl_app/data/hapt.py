@@ -24,14 +24,14 @@ from typing import ClassVar
 import numpy as np
 
 from dpforest.schema import Feature
-from fl_app.data.files import data_folder, tar_members
+from fl_app.data.files import data_folder, subject_files, text_contents
 from fl_app.data.motion import separate
 from fl_app.data.signals import Recording, SignalSource
 from fl_app.data.source import DataError
 from fl_app.data.windows import Groups, Windower, WindowSettings
 
-TEXT = re.compile(r"(acc|gyro)_exp(\d\d)_user(\d\d)\.txt")
-ARCHIVE = re.compile(r"RawData_user(\d\d)\.tar\.xz")
+TEXT = re.compile(r"(acc|gyro)_exp(\d\d)_user(?P<subject>\d\d)\.txt")
+ARCHIVE = re.compile(r"RawData_user(?P<subject>\d\d)\.tar\.xz")
 LABELS = "labels.txt"
 
 ACTIVITIES = (
@@ -104,9 +104,9 @@ class HaptSource(SignalSource):
     def recordings(self, subject: str) -> Iterator[Recording]:
         """The recordings, in the order of the experiments."""
         signals: dict[int, dict[str, np.ndarray]] = {}
-        for name, content in _texts(self._found[subject]):
+        for name, content in text_contents(self.name, self._found[subject]):
             match = TEXT.fullmatch(name)
-            if match and match[3] == subject:
+            if match and match["subject"] == subject:
                 signals.setdefault(int(match[2]), {})[match[1]] = _parse(name, content, 3, float)
         for experiment in sorted(signals):
             found = signals[experiment]
@@ -156,27 +156,13 @@ class HaptSource(SignalSource):
     @cached_property
     def _found(self) -> dict[str, tuple[Path, ...]]:
         folder = data_folder(self.name, self.settings.path)
-        texts: dict[str, list[Path]] = {}
-        archives: dict[str, tuple[Path, ...]] = {}
-        for path in sorted(folder.rglob("*_user*")):
-            if match := TEXT.fullmatch(path.name):
-                texts.setdefault(match[3], []).append(path)
-            elif match := ARCHIVE.fullmatch(path.name):
-                archives[match[1]] = (path,)
-        if not texts and not archives:
+        found = subject_files(folder.rglob("*_user*"), TEXT, ARCHIVE)
+        if not found:
             raise DataError(
                 f"data set hapt: {folder.absolute()} holds neither acc_expEE_userNN.txt files nor "
                 "RawData_userNN.tar.xz archives"
             )
-        return archives | {subject: tuple(paths) for subject, paths in texts.items()}
-
-
-def _texts(files: tuple[Path, ...]) -> Iterator[tuple[str, bytes]]:
-    for path in files:
-        if path.suffix == ".txt":
-            yield path.name, path.read_bytes()
-        else:
-            yield from tar_members(HaptSource.name, path)
+        return found
 
 
 def _parse(name: str, content: bytes, columns: int, kind: type) -> np.ndarray:

@@ -18,13 +18,13 @@ from typing import ClassVar
 import numpy as np
 
 from dpforest.schema import Feature
-from fl_app.data.files import data_folder, tar_members
+from fl_app.data.files import data_folder, subject_files, text_contents
 from fl_app.data.signals import Recording, SignalSource
 from fl_app.data.source import DataError
 from fl_app.data.windows import Groups, WindowSettings
 
-TEXT = re.compile(r"HuGaDB_v\d_various_(\d\d)_(\d\d)\.txt")
-ARCHIVE = re.compile(r"HuGaDB_v\d_various_(\d\d)\.tar\.bz2")
+TEXT = re.compile(r"HuGaDB_v\d_various_(?P<subject>\d\d)_(\d\d)\.txt")
+ARCHIVE = re.compile(r"HuGaDB_v\d_various_(?P<subject>\d\d)\.tar\.bz2")
 
 PLACES = [f"{side}{part}" for side in "rl" for part in "fst"]  # right/left foot, shin, thigh
 SENSORS = [f"{kind}_{place}" for place in PLACES for kind in ("acc", "gyro")]
@@ -74,35 +74,21 @@ class HugadbSource(SignalSource):
 
     def recordings(self, subject: str) -> Iterator[Recording]:
         """The recordings, one a text file."""
-        for name, content in sorted(_texts(self.files(subject))):
+        for name, content in sorted(text_contents(self.name, self.files(subject))):
             match = TEXT.fullmatch(name)
-            if match and match[1] == subject:
+            if match and match["subject"] == subject:
                 yield _parse(name, int(match[2]), content)
 
     @cached_property
     def _found(self) -> dict[str, tuple[Path, ...]]:
         folder = data_folder(self.name, self.settings.path)
-        texts: dict[str, list[Path]] = {}
-        archives: dict[str, tuple[Path, ...]] = {}
-        for path in sorted(folder.iterdir()):
-            if match := TEXT.fullmatch(path.name):
-                texts.setdefault(match[1], []).append(path)
-            elif match := ARCHIVE.fullmatch(path.name):
-                archives[match[1]] = (path,)
-        if not texts and not archives:
+        found = subject_files(folder.iterdir(), TEXT, ARCHIVE)
+        if not found:
             raise DataError(
                 f"data set hugadb: {folder} holds neither HuGaDB_v1_various_SS_NN.txt files nor "
                 "HuGaDB_v1_various_SS.tar.bz2 archives"
             )
-        return archives | {subject: tuple(paths) for subject, paths in texts.items()}
-
-
-def _texts(files: tuple[Path, ...]) -> Iterator[tuple[str, bytes]]:
-    for path in files:
-        if path.suffix == ".txt":
-            yield path.name, path.read_bytes()
-        else:
-            yield from tar_members(HugadbSource.name, path)
+        return found
 
 
 def _parse(name: str, number: int, content: bytes) -> Recording:

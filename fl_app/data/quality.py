@@ -6,7 +6,6 @@ The report is made where the file is and stays there: it is logged on the client
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,7 +13,6 @@ from typing import Literal
 import numpy as np
 
 from fl_app.data.csv_file import TOO_LONG_REMEDY, CsvFile, read_csv
-from fl_app.data.source import DataError
 
 TIME, LABEL = "timestamps", "is_exercise"
 SENSORS = ("hr", "spo2", "green", "red", "ecg", "acc_x", "acc_y", "acc_z")
@@ -200,26 +198,3 @@ def report_lines(checked: Checked, file: str) -> list[str]:
     rows = f"{file}: {len(checked.y)} good rows, {100 * checked.y.mean() if len(checked.y) else 0:.0f} % exercise"
     recordings = len(np.unique(checked.recording))
     return [f"{rows}, {recordings} recording{'s' if recordings != 1 else ''}", *map(str, checked.findings)]
-
-
-def csv_files(path: Path) -> Mapping[str, Path]:
-    """The CSV files at a path, by the name of their device: a folder's, or the one file.
-
-    Raises
-    ------
-    DataError
-        There is none, or two have the same name.
-    """
-    if path.is_file():
-        return {path.stem: path}
-    if not path.is_dir():
-        raise DataError(f"{path.absolute()} does not exist: give a folder of CSV files, or one file")
-    files: dict[str, Path] = {}
-    for file in sorted(path.iterdir()):
-        if file.suffix.lower() == ".csv" and not file.name.startswith("."):
-            if file.stem in files:
-                raise DataError(f"{file.name} and {files[file.stem].name} name the same device: keep one")
-            files[file.stem] = file
-    if not files:
-        raise DataError(f"{path.absolute()} holds no CSV file: put one file a device there")
-    return files

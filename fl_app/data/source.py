@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from dpforest.schema import Schema
 from fl_app.data import cache
 
 log = logging.getLogger(__name__)
-
-OutOfBounds = Literal["clip", "refuse"]
 
 
 class DataError(DPForestError):
@@ -190,8 +188,7 @@ class DataSource(ABC):
         It changes when a file's size or time of change does, so it identifies cached rows.
         """
         paths = {path for subject in subjects for path in self.files(subject)}
-        stats = [(str(path.absolute()), path.stat()) for path in sorted(paths)]
-        state = [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats]
+        state = [cache.state_of(path) for path in sorted(paths)]
         return hashlib.sha256(json.dumps([self._identity, list(subjects), state]).encode()).hexdigest()
 
     @cached_property

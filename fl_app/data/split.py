@@ -149,11 +149,6 @@ def _fold_block(order: list[str], evaluation: Evaluation) -> tuple[list[str], li
     return order[start : start + size], order[start + size :] + order[:start], size
 
 
-def held_out_subjects(subjects: Sequence[str], evaluation: Evaluation) -> tuple[str, ...]:
-    """The subjects that judge a model under ``split=subject``; see `subject_roles`."""
-    return tuple(subject for subject, role in subject_roles(subjects, evaluation).items() if role == "test")
-
-
 def client_roles(source: DataSource, partition: Partition, evaluation: Evaluation, clients: int) -> list[str]:
     """What each client is for: ``train`` (and judging by its held-out rows), ``test`` or ``unused``.
 

@@ -6,7 +6,6 @@ client, where the file's stem is the client's name.
 
 from __future__ import annotations
 
-import csv
 import difflib
 import io
 import logging
@@ -20,7 +19,9 @@ import numpy as np
 
 from dpforest.errors import SchemaError
 from dpforest.schema import Schema
-from fl_app.data.cache import Recent
+from fl_app.data.cache import Recent, state_of
+from fl_app.data.csv_file import split_header
+from fl_app.data.files import files_by_name
 from fl_app.data.source import DataError, DataSource, Rows, check_choice
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SUFFIXES = (".csv", ".parquet")
-SEPARATORS = ",;\t|"
 
 
 @dataclass(frozen=True)
@@ -175,15 +175,7 @@ class TableSource(DataSource):
 
     @cached_property
     def _by_client(self) -> dict[str, Path]:
-        files: dict[str, Path] = {}
-        for path in sorted(self._path.iterdir()):
-            if path.suffix.lower() in SUFFIXES and not path.name.startswith("."):
-                if path.stem in files:
-                    raise DataError(f"{path.name} and {files[path.stem].name} name the same client: keep one")
-                files[path.stem] = path
-        if not files:
-            raise DataError(f"dataset.path {str(self._path.absolute())!r} holds no {' or '.join(SUFFIXES)} file")
-        return files
+        return files_by_name(self._path, SUFFIXES, "client")
 
     def _frame(self, path: Path) -> pd.DataFrame:
         """The needed columns of a file; classes, categories, clients and recordings as text."""
@@ -194,8 +186,7 @@ class TableSource(DataSource):
         text = list(dict.fromkeys(text))
         numeric = self._schema.numeric_columns + ([] if schema.is_classification else [schema.target])
         numeric = [name for name in numeric if name not in text]
-        state = path.stat()
-        key = repr((str(path.resolve()), state.st_size, state.st_mtime_ns, numeric, text))
+        key = repr((state_of(path), numeric, text))
         frame = _frames.get(key, lambda: _read_frame(path, numeric, text))
         # A node says nothing of it: the error would tell the server a table of one record from one of none.
         if self._path.is_file() and frame.empty and not self._of_one_client:
@@ -264,9 +255,7 @@ def _read_frame(path: Path, numeric: list[str], text: list[str]) -> pd.DataFrame
         except UnicodeDecodeError:
             raise DataError(f"{path.name} is not UTF-8: save it as UTF-8") from None
         header = content.split("\n", 1)[0].rstrip("\r")
-        split = {mark: [cell.strip() for cell in next(csv.reader([header], delimiter=mark), [])] for mark in SEPARATORS}
-        separator = max(SEPARATORS, key=lambda mark: len(set(split[mark]) & {*numeric, *text}))
-        names = split[separator]
+        names, separator = split_header(header, [*numeric, *text])
         _require(path, numeric + text, names)
         positions = {name: f"column {names.index(name)}" for name in numeric + text}
         try:

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from dpforest.schema import Feature, Schema
-from fl_app.data.cache import Recent
+from fl_app.data.cache import Recent, state_of
 from fl_app.data.files import data_folder, tar_members
 from fl_app.data.source import DataError, DataSource, Rows, check_choice, inside_bounds
 
@@ -163,9 +163,7 @@ class WisdmSource(DataSource):
 
 
 def _archive(path: Path) -> dict[str, bytes]:
-    state = path.stat()
-    key = repr((str(path.absolute()), state.st_size, state.st_mtime_ns))
-    return _archives.get(key, lambda: dict(tar_members(WisdmSource.name, path)))
+    return _archives.get(repr(state_of(path)), lambda: dict(tar_members(WisdmSource.name, path)))
 
 
 _archives: Recent[dict[str, bytes]] = Recent(1)  # an archive of all subjects is unpacked once a process

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dpforest.checks import check_number
+from dpforest.checks import check_number, check_whole
 from dpforest.errors import DPForestError
 from dpforest.forest import Limits
 from dpforest.forest.forest import Output
@@ -142,11 +142,8 @@ class FextSettings:
         check_number("balance", self.balance, 0, 1)
         check_number("gain_sensitivity", self.gain_sensitivity, 0, math.inf, open_ends=True)
         for name in ("patience", "min_leaf", "most_trees"):
-            value = getattr(self, name)
-            if (value is not None or name == "min_leaf") and (
-                isinstance(value, bool) or not isinstance(value, int) or value < 1
-            ):
-                raise DPForestError(f"{name} {value!r} must be a whole number from 1")
+            if name == "min_leaf" or getattr(self, name) is not None:
+                check_whole(name, getattr(self, name))
         if self.rows != "schema" and (isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1):
             raise DPForestError(f"rows {self.rows!r} must be 'schema' or a whole number from 1")
         if bool(self.attack_share) if self.attack == "none" else self.attack_share is None:

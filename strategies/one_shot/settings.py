@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dpforest.checks import check_number
 from dpforest.errors import DPForestError
 from dpforest.growers import GrowerSettings
 from dpforest.schema import Schema
@@ -41,8 +42,7 @@ class OneShotSettings(GrowerSettings):
             isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1
         ):
             raise DPForestError(f"rows {self.rows!r} must be 'schema', 'noised' or a whole number from 1")
-        if isinstance(self.balance, bool) or not (isinstance(self.balance, int | float) and 0 <= self.balance <= 1):
-            raise DPForestError(f"balance {self.balance!r} must lie between 0 and 1")
+        check_number("balance", self.balance, 0, 1)
 
     def public_rows(self, schema: Schema) -> int:
         """The public number for the rule; with ``rows="noised"`` only for planning."""

@@ -81,6 +81,19 @@ def test_standalone_keeps_everything_with_the_client() -> None:
     assert not np.array_equal(federation.predict(0, X), federation.predict(1, X))
 
 
+def test_a_standalone_network_is_its_clients_own_model(tmp_path: Path) -> None:
+    """So the app lets no metrics of it leave a real node; a simulation keeps it in the run folder."""
+    federation = run("standalone_mlp", clients=2, **QUICK)
+    own = {c: federation.method.client().own_model(federation.view(c, 1, {})) for c in range(2)}
+    federation.server.take_own_models({c: arrays for c, arrays in own.items() if arrays})
+    federation.server.save(tmp_path)
+    for client, arrays in own.items():
+        assert arrays is not None
+        with np.load(tmp_path / f"client_{client:03d}" / "network.npz") as saved:
+            assert set(saved) == set(arrays)
+            assert all(np.array_equal(saved[name], arrays[name]) for name in saved)
+
+
 def test_a_client_without_a_network_of_its_own_says_so() -> None:
     federation = run("standalone_mlp", **QUICK)
     with pytest.raises(DPForestError, match="no network of its own"):

@@ -59,6 +59,18 @@ def test_a_line_says_unit_trust_and_delta_and_units_never_share_one(tmp_path: Pa
     assert all("server trusted" in line and "1e-05" in line and "5.0 kB" in line for line in lines)
 
 
+def test_a_table_wider_than_the_terminal_stands_in_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows = [result_row(a_run(tmp_path, name, RECORD, accuracy=a)) for name, a in (("x", 0.2), ("y", 0.6))]
+    whole = comparison_table(rows).splitlines()
+    assert len(whole) == 4
+    monkeypatch.setattr("fl_app.compare.screen_width", lambda: 60)
+    blocks = [block.splitlines() for block in comparison_table(rows).split("\n\n")]
+    assert max(len(line) for block in blocks for line in block) <= 60
+    assert all(block[0].startswith("#  ") and block[2].startswith("1  ") for block in blocks)
+    for number, line in ((2, whole[2]), (3, whole[3]), (0, whole[0])):
+        assert "".join(line.split()) == "".join("".join(block[number].split()[1:]) for block in blocks)
+
+
 def test_settings_of_the_data_set_and_numbers_of_rounds_keep_runs_apart(tmp_path: Path) -> None:
     rows = [result_row(a_run(tmp_path, "x", RECORD, classes=classes, seed=classes)) for classes in (6, 12)]
     assert telling_columns(rows) == ["dataset.classes"]

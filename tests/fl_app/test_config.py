@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from flwr.app import Context, RecordDict
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from dpforest.errors import DPForestError
+from fl_app import server_app
+from fl_app.client_app import app
 from fl_app.config import check_overrides, compose_config, conf_folder, split_overrides, to_experiment
 from fl_app.experiment import ConfigurationError, Experiment
+from fl_app.grids import InProcessGrid
 from strategies.registry import get_method
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,6 +127,13 @@ def test_shipped_experiments_sweep_over_what_exists(experiment: str) -> None:
     for number in range(max(map(len, values.values()))):  # every value once, not all that go together
         overrides = [f"{name}={some[number % len(some)]}" for name, some in values.items()]
         to_experiment(compose_config([f"experiment={experiment}", *overrides]))
+
+
+def test_flwr_run_takes_its_folder_beside_the_overrides(caplog: pytest.LogCaptureFixture) -> None:
+    context = Context(1, 0, {}, RecordDict(), {"overrides": "output=/there seed=3", "output": ""})
+    with pytest.raises(SystemExit), caplog.at_level(logging.ERROR):
+        server_app.main(InProcessGrid(app, 1), context)
+    assert "output stands beside overrides" in caplog.text
 
 
 def test_bad_overrides_at_the_command_line() -> None:

@@ -69,7 +69,7 @@ def test_a_sweep_shares_one_warm_simulation(tmp_path: Path) -> None:
 
 def test_a_sweep_runs_what_has_no_budget_once_and_draws_its_figures(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fl_app", "-m", "strategy=centralized,one_shot", "privacy.epsilon=1,5"]
-    command += ["engine.kind=in_process", "partition.clients=2", f"hydra.sweep.dir={tmp_path}"]
+    command += ["engine.kind=in_process", "partition.clients=2", f"output={tmp_path}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     with (tmp_path / "results.csv").open() as file:

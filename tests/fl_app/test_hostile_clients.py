@@ -262,8 +262,26 @@ def test_a_ledger_that_does_not_add_up_is_named_at_the_end(dataset: dict[str, An
     done = run(make(dataset), app=Interfering({BAD: entry(epsilon=0.0, mu=1.0)}))
     assert [f.client for f in done.failures] == [BAD]
     assert "does not add up" in done.failures[0].reason
-    assert done.privacy["clients"][str(BAD)] == done.privacy["clients"]["0"], "it is taken to have spent the plan"
+    told, other = (done.privacy["clients"][client] for client in (str(BAD), "0"))
+    assert told["guarantee"] == other["guarantee"], "it is taken to have spent the plan"
     assert done.privacy["epsilon"] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_what_a_client_paid_for_a_lost_answer_counts(dataset: dict[str, Any], lost: int) -> None:
+    def lose(message: Message, honest: Callable[[], Message]) -> Message:
+        reply = honest()
+        if message.content[CONFIG]["round"] == lost:
+            raise TimeoutError
+        return reply
+
+    strategy = {"name": "ldp_bagging", "round_budget": "split"}
+    done = run(make(dataset, strategy=strategy, rounds=2), app=Interfering({BAD: lose}))
+    told, other = (done.privacy["clients"][client] for client in (str(BAD), "0"))
+    assert (told["epsilon"], told["guarantee"]) == (other["epsilon"], other["guarantee"])
+    notes = [entry["note"] for entry in told["entries"]]
+    # Its next answer brings the whole ledger; after the last one there is none.
+    assert all(note.startswith("asked, no answer: counted as spent") == (lost == 2) for note in notes)
 
 
 JUDGEMENTS: dict[str, tuple[Act, str]] = {

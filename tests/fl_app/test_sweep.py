@@ -16,7 +16,7 @@ from hand_made import make, write_table
 from fl_app.config import compose_config
 from fl_app.experiment import ConfigurationError
 from fl_app.run_folder import failure_of, find_failed, find_runs, write_failure
-from fl_app.sweep import Missing, count_runs, resume_option, split_resume
+from fl_app.sweep import Missing, count_runs, place_runs, resume_option, split_resume
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,6 +71,31 @@ def test_resume_of_what_is_no_sweep_is_refused(tmp_path: Path) -> None:
     (tmp_path / "multirun.yaml").write_text("hydra: 3")
     with pytest.raises(ConfigurationError, match="damaged"):
         split_resume([f"+resume={tmp_path}"])
+    with pytest.raises(ConfigurationError, match="leave output=FOLDER out"):
+        split_resume([f"+resume={tmp_path}", "output=there"])
+
+
+def test_output_names_the_folder_of_a_sweep(tmp_path: Path) -> None:
+    placed = place_runs(["-m", "seed=1,2", f"output='{tmp_path}/my sweep'"])
+    assert placed == ["-m", "seed=1,2", f"hydra.sweep.dir='{tmp_path}/my sweep'"]
+    assert place_runs(["-m", "seed=1,2", "output=null"]) == ["-m", "seed=1,2"]
+    for kept in (["output=there", "seed=1"], ["-m", "hydra.sweep.dir=there", "seed=1,2"]):
+        assert place_runs(kept) == kept
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["hydra.run.dir=there"], r"^hydra\.run\.dir does not say where a single run goes: give output=FOLDER"),
+        (["hydra.sweep.dir=there"], r"^hydra\.sweep\.dir does not say where a single run goes: give output=FOLDER"),
+        (["-m", "output=here", "hydra.sweep.dir=there"], "both name the sweep's folder: give one"),
+        (["-m", "output=here,there"], "output=here,there: a sweep has one folder"),
+        (["-m", f"output={ROOT}"], "holds files already: choose another"),
+    ],
+)
+def test_a_folder_that_would_be_passed_over_is_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        place_runs(arguments)
 
 
 def test_a_missing_run_gets_a_folder_that_is_free(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,9 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up_data import made_up
 
-from fl_app.data import DataError, Evaluation, Partition, Rows, client_data, held_out_subjects, split_rows
+from fl_app.data import DataError, Evaluation, Partition, Rows, client_data, split_rows
+from fl_app.data.split import subject_roles
 
 SUBJECTS = [f"{i:02d}" for i in range(1, 19)]
+
+
+def held_out_subjects(subjects: Sequence[str], evaluation: Evaluation) -> tuple[str, ...]:
+    return tuple(subject for subject, role in subject_roles(subjects, evaluation).items() if role == "test")
 
 
 def rows_of(y: list[int], recording: list[int] | None = None) -> Rows:
