@@ -37,7 +37,7 @@ class Network:
         self._architecture = architecture
         self._model = build_model(architecture)
         self._variables = {f"{layer.name}/{v.name}": v for layer in self._model.layers for v in layer.weights}
-        self._steps: dict[tuple[str, bool, bool], tuple[Any, Any, list[Any]]] = {}
+        self._epochs: dict[tuple[str, bool, bool], tuple[Any, Any, list[Any]]] = {}
         # Two clients of one process must not share the variables at the same time.
         self._lock = threading.Lock()
 
@@ -90,7 +90,7 @@ class Network:
             for layer in self._model.layers:
                 if hasattr(layer, "seed_generator"):
                     layer.seed_generator.state.assign(rng.integers(2**31, size=2).astype(np.uint32))
-            step, optimizer, anchors = self._step(settings.optimizer, proximal > 0, clip > 0)
+            epoch, optimizer, anchors = self._epoch(settings.optimizer, proximal > 0, clip > 0)
             for variable in optimizer.variables:
                 variable.assign(np.zeros(variable.shape))
             optimizer.learning_rate.assign(settings.learning_rate)
@@ -98,13 +98,12 @@ class Network:
                 anchor.assign(variable)
             X, wanted = tf.constant(inputs), tf.constant(y)
             limits = tf.constant([proximal, clip], tf.float32)
-            losses: list[float] = []
+            batch = tf.constant(settings.batch)
+            loss = 0.0
             for _ in range(settings.epochs):
-                order = rng.permutation(len(y)).astype(np.int32)
-                batches = [order[i : i + settings.batch] for i in range(0, len(y), settings.batch)]
-                losses = [float(step(X, wanted, rows, limits)) * len(rows) / len(y) for rows in batches]
+                order = tf.constant(rng.permutation(len(y)).astype(np.int32))
+                loss = float(epoch(X, wanted, order, batch, limits)) / len(y)
             trained = {name: variable.numpy() for name, variable in self._variables.items()}
-        loss = sum(losses)
         if not np.isfinite(loss) or not all(np.isfinite(array).all() for array in trained.values()):
             raise DPForestError(
                 f"local training diverged (loss {loss}): lower learning_rate (now {settings.learning_rate:g})"
@@ -115,12 +114,12 @@ class Network:
         for name, variable in self._variables.items():
             variable.assign(weights[name])
 
-    def _step(self, optimizer_name: str, proximal: bool, clip: bool) -> tuple[Any, Any, list[Any]]:
-        """A compiled training step, its optimizer, and the variables that hold the weights to be pulled back to."""
+    def _epoch(self, optimizer_name: str, proximal: bool, clip: bool) -> tuple[Any, Any, list[Any]]:
+        """A compiled pass over the rows, its optimizer, and the variables of the weights to be pulled back to."""
         key = (optimizer_name, proximal, clip)
-        if key not in self._steps:
-            self._steps[key] = self._compile(*key)
-        return self._steps[key]
+        if key not in self._epochs:
+            self._epochs[key] = self._compile(*key)
+        return self._epochs[key]
 
     def _compile(self, optimizer_name: str, proximal: bool, clip: bool) -> tuple[Any, Any, list[Any]]:
         tf, kinds = tensorflow(), keras().optimizers
@@ -130,14 +129,6 @@ class Network:
         anchors = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in variables]
         target_type = tf.int32 if self._architecture.classifies else tf.float32
 
-        @tf.function(
-            input_signature=[
-                tf.TensorSpec([None, self._architecture.inputs], tf.float32),
-                tf.TensorSpec([None], target_type),
-                tf.TensorSpec([None], tf.int32),
-                tf.TensorSpec([2], tf.float32),
-            ]
-        )
         def step(X: Any, y: Any, rows: Any, limits: Any) -> Any:
             with tf.GradientTape() as tape:
                 outputs = self._model(tf.gather(X, rows), training=True)
@@ -150,7 +141,24 @@ class Network:
             optimizer.apply(gradients, variables)
             return loss
 
-        return step, optimizer, anchors
+        # The loop over batches is compiled too: from Python, calling a small network's step takes longer than the step.
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None, self._architecture.inputs], tf.float32),
+                tf.TensorSpec([None], target_type),
+                tf.TensorSpec([None], tf.int32),
+                tf.TensorSpec([], tf.int32),
+                tf.TensorSpec([2], tf.float32),
+            ]
+        )
+        def epoch(X: Any, y: Any, order: Any, batch: Any, limits: Any) -> Any:
+            total = tf.constant(0.0, tf.float64)
+            for start in tf.range(0, tf.size(order), batch):
+                rows = order[start : start + batch]
+                total += tf.cast(step(X, y, rows, limits), tf.float64) * tf.cast(tf.size(rows), tf.float64)
+            return total
+
+        return epoch, optimizer, anchors
 
 
 @lru_cache(maxsize=8)
