@@ -108,12 +108,9 @@ class Growth:
         """What a member is told in this phase; `strategies.pp_fprf.member` reads it."""
         trees = self.trees_of(user)
         mine = self._nodes_of(user)
-        masters = np.array([group.master for group in self.groups], dtype=np.int32)
-        told = {
-            "trees": trees.astype(np.int32),
-            "masters": masters[self.tree_group[trees]],
-            "nodes": np.bincount(self._node_tree, minlength=len(self.tree_group))[trees].astype(np.int32),
-        }
+        masters = np.array([group.master for group in self.groups])[self.tree_group[trees]]
+        nodes = np.bincount(self._node_tree, minlength=len(self.tree_group))[trees]
+        told = {"trees": np.stack([trees, masters, nodes]).astype(np.int32)}
         if self.phase == "vote" and self._two_steps:
             active = self._active[mine]
             return told | {"active": active, "values": self._values[mine[active]]}
