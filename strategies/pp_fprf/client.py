@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord, ConfigRecord
 
 from dpforest.forest import Forest, concatenate, pack, unpack
 from dpforest.forest.codec import fill_inner_nodes
-from dpforest.ledger import ALL_ROWS, Budget, Ledger, rows_slice
+from dpforest.ledger import ALL_ROWS, Budget, Entry, Ledger, rows_slice
 from strategies.forests import MODEL_LIMITS, ForestClient, model_arrays, read_model
 from strategies.messages import BadMessage, to_arrays_record
 from strategies.method import Arrays, ClientTask, Update
@@ -185,7 +185,6 @@ def _vote(task: ClientTask, plan: Plan, member: Member, seed: int, arrays: Array
         scores = scores * _TIES + task.rng("ties").integers(_TIES, size=scores.shape)
     tree = member.tree_of_node()[asked]
     votes, sizes = np.zeros(len(tree), dtype=np.int64), member.sizes()[asked]
-    member.voted[np.unique(tree)] += 1
     for share in _shares(task, member):
         nodes = share.trees[tree]
         if not nodes.any():
@@ -193,10 +192,11 @@ def _vote(task: ClientTask, plan: Plan, member: Member, seed: int, arrays: Array
         times = len(np.unique(tree[nodes]))
         entry = plan.votes.entry(f"{share.prefix}choices of splits", share.rows, times)
         votes[nodes] = plan.votes.release(scores[nodes], entry, share.ledger, task.noise(f"votes {share.prefix}"))
+        _tell_foreign(task, share, entry)
         if plan.sizes is not None:
             entry = plan.sizes.entry(f"{share.prefix}sizes of nodes", share.rows, times)
             sizes[nodes] = plan.sizes.release(sizes[nodes], entry, share.ledger, task.noise(f"sizes {share.prefix}"))
-    few = votes.astype(np.int16) if member.X.shape[1] < 2**15 else votes
+    few = votes.astype(np.int16)  # settings allow 10,000 candidates
     return {"votes": few} if plan.sizes is None else {"votes": few, "sizes": sizes}
 
 
@@ -211,10 +211,14 @@ def _count(task: ClientTask, plan: Plan, member: Member) -> np.ndarray:
             continue
         entry = plan.leaves.entry(f"{share.prefix}class counts of leaves", share.rows, times)
         counts[leaves] = plan.leaves.release(counts[leaves], entry, share.ledger, task.noise(f"counts {share.prefix}"))
-        if share.ledger is not task.ledger:
-            spent = sum(plan.tree_epsilon(int(voted)) for voted in member.voted[share.trees])
-            task.ledger.unprotected(FOREIGN, f"epsilon {spent:.4g} in {times} trees")
+        _tell_foreign(task, share, entry)
     return counts
+
+
+def _tell_foreign(task: ClientTask, share: _Share, entry: Entry) -> None:
+    """Name what the paper does not count in the user's ledger too, at once: the user may not be there at the end."""
+    if share.ledger is not task.ledger:
+        task.ledger.unprotected(FOREIGN, f"epsilon {entry.epsilon * entry.times:.4g} in {entry.times} trees")
 
 
 def _parts(task: ClientTask, n_rows: int) -> np.ndarray:

@@ -137,19 +137,15 @@ class Growth:
         for name, (shape, kinds) in shapes.items():
             array = arrays.get(name)
             if array is None or array.shape != shape or array.dtype.kind not in kinds:
-                found = "missing" if array is None else f"of shape {array.shape} and type {array.dtype}"
-                raise DPForestError(f"array {name!r} is {found}, expected shape {shape} of kind {kinds!r}")
-            if (
-                array.dtype.kind in "iu"
-                and array.size
-                and max(abs(int(array.min())), abs(int(array.max())))
-                > (count - 1 if name == "votes" else _LARGEST_COUNT)
-            ):
-                raise DPForestError(f"array {name!r} holds {array.max()} or {array.min()}, which is out of range")
-            if name == "votes" and array.size and array.min() < 0:
-                raise DPForestError(f"array 'votes' holds {array.min()}, a candidate that does not exist")
+                form = "missing" if array is None else f"of shape {array.shape} and type {array.dtype}"
+                raise DPForestError(f"array {name!r} is {form}, expected shape {shape} of kind {kinds!r}")
+            if array.dtype.kind in "iu" and array.size:
+                low, high = (0, count - 1) if name == "votes" else (-_LARGEST_COUNT, _LARGEST_COUNT)
+                for found in (int(array.min()), int(array.max())):
+                    if not low <= found <= high:
+                        raise DPForestError(f"array {name!r} holds {found}, expected {low} to {high}")
             if array.dtype.kind == "f" and np.isinf(array).any():
-                raise DPForestError(f"array {name!r} holds infinity")
+                raise DPForestError(f"array {name!r} holds infinity, expected finite numbers, or NaN for none")
 
     def receive(self, answers: Mapping[int, Arrays]) -> None:
         """Take the (checked) answers of this phase; who did not answer is no longer a member."""

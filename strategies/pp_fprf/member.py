@@ -45,7 +45,6 @@ class Member:
         self.level = 0
         self.trees = np.empty(0, dtype=np.int64)
         self.masters = np.empty(0, dtype=np.int64)
-        self.voted = np.empty(0, dtype=np.int64)  # levels of each tree
         self._nodes = np.empty(0, dtype=np.int64)
         self._leaves = np.empty(0, dtype=np.int64)
         self._place = np.empty((0, len(y)), dtype=np.int32)
@@ -53,14 +52,14 @@ class Member:
     def state(self) -> dict[str, np.ndarray]:
         """What has to be kept until the next exchange."""
         level = np.full(len(self.trees), self.level)
-        trees = np.stack([self.trees, self.masters, self.voted, self._nodes, self._leaves, level])
+        trees = np.stack([self.trees, self.masters, self._nodes, self._leaves, level])
         return {"trees": trees, "place": self._place}
 
     def restore(self, state: Arrays) -> Self:
         """Go on from `state`."""
         if state["place"].shape[1] != len(self.y):
             raise BadMessage("the rows of this client have changed since the first exchange: start a new run")
-        self.trees, self.masters, self.voted, self._nodes, self._leaves, level = state["trees"].astype(np.int64)
+        self.trees, self.masters, self._nodes, self._leaves, level = state["trees"].astype(np.int64)
         self.level, self._place = int(level[0]), state["place"].copy()
         return self
 
@@ -160,7 +159,6 @@ class Member:
 
     def _begin(self, trees: np.ndarray, masters: np.ndarray) -> None:
         self.trees, self.masters = trees, masters
-        self.voted = np.zeros(len(trees), dtype=np.int64)
         self._nodes = np.ones(len(trees), dtype=np.int64)
         self._leaves = np.zeros(len(trees), dtype=np.int64)
         sees = self._slices[None, :] == (np.arange(len(trees)) % self.n_slices)[:, None]

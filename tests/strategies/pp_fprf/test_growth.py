@@ -163,11 +163,11 @@ def test_a_member_refuses_a_message_that_skips_an_exchange() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"votes": np.array([0, 2])}, "out of range"),
-        ({"votes": np.array([0, -1])}, "does not exist"),
+        ({"votes": np.array([0, 2])}, "holds 2, expected 0 to 1"),
+        ({"votes": np.array([0, -1])}, "holds -1, expected 0 to 1"),
         ({"votes": np.array([0])}, "expected shape"),
         ({"votes": np.array([0.0, 1.0])}, "expected shape"),
-        ({"sizes": np.array([2**60, 1])}, "out of range"),
+        ({"sizes": np.array([2**60, 1])}, f"holds {2**60}, expected"),
     ],
 )
 def test_answers_that_are_not_sound_are_refused(change: dict[str, np.ndarray], problem: str) -> None:
