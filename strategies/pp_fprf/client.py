@@ -184,25 +184,30 @@ def _vote(task: ClientTask, plan: Plan, member: Member, seed: int, arrays: Array
         # As the mechanism does in the limit: equals at random. Else who knows nothing would vote for the first.
         scores = scores * _TIES + task.rng("ties").integers(_TIES, size=scores.shape)
     tree = member.tree_of_node()[asked]
-    votes, sizes = np.zeros(len(tree), dtype=np.int64), member.sizes()[asked]
+    # What no mechanism lets through stays 0.
+    reply = {"votes": np.zeros(len(tree), dtype=np.int16)}  # settings allow 10,000 candidates
+    if plan.sizes is not None:
+        sizes, reply["sizes"] = member.sizes()[asked], np.zeros(len(tree), dtype=np.int64)
     for share in _shares(task, member):
         nodes = share.trees[tree]
         if not nodes.any():
             continue
         times = len(np.unique(tree[nodes]))
         entry = plan.votes.entry(f"{share.prefix}choices of splits", share.rows, times)
-        votes[nodes] = plan.votes.release(scores[nodes], entry, share.ledger, task.noise(f"votes {share.prefix}"))
+        noise = task.noise(f"votes {share.prefix}")
+        reply["votes"][nodes] = plan.votes.release(scores[nodes], entry, share.ledger, noise)
         _tell_foreign(task, share, entry)
         if plan.sizes is not None:
             entry = plan.sizes.entry(f"{share.prefix}sizes of nodes", share.rows, times)
-            sizes[nodes] = plan.sizes.release(sizes[nodes], entry, share.ledger, task.noise(f"sizes {share.prefix}"))
-    few = votes.astype(np.int16)  # settings allow 10,000 candidates
-    return {"votes": few} if plan.sizes is None else {"votes": few, "sizes": sizes}
+            noise = task.noise(f"sizes {share.prefix}")
+            reply["sizes"][nodes] = plan.sizes.release(sizes[nodes], entry, share.ledger, noise)
+    return reply
 
 
 def _count(task: ClientTask, plan: Plan, member: Member) -> np.ndarray:
     """Noised class counts of all leaves."""
     counts = member.close()
+    released = np.zeros_like(counts)
     tree = member.tree_of_leaf()
     for share in _shares(task, member):
         leaves = share.trees[tree]
@@ -210,9 +215,10 @@ def _count(task: ClientTask, plan: Plan, member: Member) -> np.ndarray:
         if not times:
             continue
         entry = plan.leaves.entry(f"{share.prefix}class counts of leaves", share.rows, times)
-        counts[leaves] = plan.leaves.release(counts[leaves], entry, share.ledger, task.noise(f"counts {share.prefix}"))
+        noise = task.noise(f"counts {share.prefix}")
+        released[leaves] = plan.leaves.release(counts[leaves], entry, share.ledger, noise)
         _tell_foreign(task, share, entry)
-    return counts
+    return released
 
 
 def _tell_foreign(task: ClientTask, share: _Share, entry: Entry) -> None:
