@@ -158,6 +158,10 @@ def test_a_member_refuses_a_message_that_skips_an_exchange() -> None:
         one.follow({name: array for name, array in late.items() if not name.startswith("split")})
     with pytest.raises(BadMessage, match="other trees than those"):
         one.follow({**late, "trees": late["trees"] + [[0], [1], [0]]})
+    with pytest.raises(BadMessage, match="does not say which trees"):
+        one.follow({**late, "trees": late["trees"][:2]})
+    with pytest.raises(BadMessage, match="array 'trees' is missing or holds no whole numbers"):
+        one.follow({**late, "trees": late["trees"][0]})
 
 
 @pytest.mark.parametrize(
