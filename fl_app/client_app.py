@@ -31,7 +31,7 @@ from strategies.messages import (
     to_arrays_record,
     update_content,
 )
-from strategies.method import ClientTask
+from strategies.method import ClientTask, Task
 
 log = logging.getLogger(__name__)
 
@@ -147,9 +147,8 @@ def _client_task(message: Message, context: Context, experiment: Experiment, cli
     def rng(purpose: str) -> np.random.Generator:
         return np.random.default_rng(entropy(purpose) if simulated else None)
 
-    public = experiment.task(clients)
     return ClientTask(
-        **public.__dict__,
+        **_task(str(config.get("experiment", "")), clients).__dict__,
         client=client,
         round=round_,
         ledger=_ledger(context, experiment, config, simulated),
@@ -205,6 +204,11 @@ def _data(experiment: Experiment, context: Context, client: int, clients: int) -
 @lru_cache(maxsize=16)
 def _experiment(text: str) -> Experiment:
     return Experiment.from_json(text)
+
+
+@lru_cache(maxsize=16)
+def _task(text: str, clients: int) -> Task:
+    return _experiment(text).task(clients)
 
 
 def _partition_id(context: Context) -> int:

@@ -131,13 +131,16 @@ class MethodStrategy(Strategy):
         self.unheard.update(self._asked)
         model = arrays if len(arrays) else None
         messages = []
+        same: tuple[Arrays, ArrayRecord] | None = None  # packed once for all clients in a row that are told the same
         for client in self._asked:
             own = self.side.arrays_for(server_round, client)
             content = RecordDict(
                 {CONFIG: copied({**self._base_config, **self.side.config(server_round, client), "round": server_round})}
             )
             if own is not None:
-                content[ARRAYS] = to_arrays_record(own)
+                if same is None or same[0] is not own:
+                    same = own, to_arrays_record(own)
+                content[ARRAYS] = same[1]
             elif model is not None:
                 content[ARRAYS] = model
             messages.append(Message(content, self.cohort.train[client], MessageType.TRAIN, group_id=str(server_round)))

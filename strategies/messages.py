@@ -34,8 +34,8 @@ def read_arrays(content: RecordDict) -> dict[str, np.ndarray]:
     BadMessage
         An array cannot be read as plain numbers.
     """
-    record = content.array_records.get(ARRAYS)
-    if record is None:
+    record = content.get(ARRAYS)
+    if not isinstance(record, ArrayRecord):
         return {}
     arrays = {}
     for name, array in record.items():
@@ -61,8 +61,8 @@ def read_config(content: RecordDict) -> ConfigRecord:
     BadMessage
         It has none.
     """
-    config = content.config_records.get(CONFIG)
-    if config is None:
+    config = content.get(CONFIG)
+    if not isinstance(config, ConfigRecord):
         raise BadMessage("the message has no settings")
     return config
 

@@ -123,18 +123,11 @@ def fill_inner_nodes(forest: Forest) -> None:
 
     Counts add up; averaged values are means weighted by the leaves' weights (plain means where all are 0).
     """
-    leaf = forest.is_leaf
     if forest.output == "counts":
         kernels.sums_to_root(forest.offsets, forest.left, forest.value)
-        kernels.sums_to_root(forest.offsets, forest.left, forest.weight[:, None])
-        return
-    # A tiny weight everywhere keeps the mean of empty leaves defined.
-    share = np.where(leaf, forest.weight + 1e-9, 0.0)[:, None]
-    sums = np.where(leaf[:, None], forest.value * share, 0.0)
-    kernels.sums_to_root(forest.offsets, forest.left, sums)
-    kernels.sums_to_root(forest.offsets, forest.left, share)
+    else:
+        kernels.means_to_root(forest.offsets, forest.left, forest.value, forest.weight)
     kernels.sums_to_root(forest.offsets, forest.left, forest.weight[:, None])
-    forest.value[~leaf] = (sums / share)[~leaf]
 
 
 def _array(arrays: Mapping[str, np.ndarray], name: str, ndim: int, kinds: str) -> np.ndarray:

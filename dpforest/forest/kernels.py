@@ -90,6 +90,26 @@ def sums_to_root(offsets, left, leaf_rows):
 
 
 @njit(cache=True, nogil=True)
+def means_to_root(offsets, left, leaf_rows, weight):
+    """Fill every inner node with the mean of the leaves below it by their weights, in place."""
+    n_columns = leaf_rows.shape[1]
+    sums = np.empty((left.shape[0], n_columns), dtype=np.float64)
+    shares = np.empty(left.shape[0], dtype=np.float64)
+    for tree in range(offsets.shape[0] - 1):
+        for v in range(offsets[tree + 1] - 1, offsets[tree] - 1, -1):
+            if left[v] < 0:
+                # A tiny weight everywhere keeps the mean of empty leaves defined.
+                shares[v] = weight[v] + 1e-9
+                for k in range(n_columns):
+                    sums[v, k] = leaf_rows[v, k] * shares[v]
+            else:
+                shares[v] = shares[left[v]] + shares[left[v] + 1]
+                for k in range(n_columns):
+                    sums[v, k] = sums[left[v], k] + sums[left[v] + 1, k]
+                    leaf_rows[v, k] = sums[v, k] / shares[v]
+
+
+@njit(cache=True, nogil=True)
 def node_depths(offsets, left):
     """Depth of every node below its root; int32 array of shape (n_nodes,)."""
     depth = np.zeros(left.shape[0], dtype=np.int32)

@@ -123,7 +123,7 @@ class WisdmSource(DataSource):
 
     def subjects(self) -> tuple[str, ...]:
         """The subjects whose files are there, without the faulty ones."""
-        return tuple(subject for subject in sorted(self._found) if subject not in self._faulty)
+        return self._subjects
 
     def files(self, subject: str) -> tuple[Path, ...]:
         """A subject's ARFF file, or the archive of all subjects."""
@@ -143,9 +143,10 @@ class WisdmSource(DataSource):
     def _schema(self) -> Schema:
         return Schema(features(self.settings.sensor), "activity", tuple(ACTIVITIES.values()), rows=360)
 
-    @property
-    def _faulty(self) -> tuple[str, ...]:
-        return FAULTY.get(self.settings.sensor, ())
+    @cached_property
+    def _subjects(self) -> tuple[str, ...]:
+        faulty = FAULTY.get(self.settings.sensor, ())
+        return tuple(subject for subject in sorted(self._found) if subject not in faulty)
 
     def _file_name(self, subject: str) -> str:
         device, sensor = self.settings.sensor.split("_")

@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord, ConfigRecord
 
 from dpforest.forest import Forest, concatenate, pack, unpack
 from dpforest.forest.codec import fill_inner_nodes
-from dpforest.ledger import ALL_ROWS, Budget, Ledger, rows_slice
+from dpforest.ledger import ALL_ROWS, Budget, Entry, Ledger, rows_slice
 from strategies.forests import MODEL_LIMITS, ForestClient, model_arrays, read_model
 from strategies.messages import BadMessage, to_arrays_record
 from strategies.method import Arrays, ClientTask, Update
@@ -184,25 +184,30 @@ def _vote(task: ClientTask, plan: Plan, member: Member, seed: int, arrays: Array
         # As the mechanism does in the limit: equals at random. Else who knows nothing would vote for the first.
         scores = scores * _TIES + task.rng("ties").integers(_TIES, size=scores.shape)
     tree = member.tree_of_node()[asked]
-    votes, sizes = np.zeros(len(tree), dtype=np.int64), member.sizes()[asked]
-    member.voted[np.unique(tree)] += 1
+    # What no mechanism lets through stays 0.
+    reply = {"votes": np.zeros(len(tree), dtype=np.int16)}  # settings allow 10,000 candidates
+    if plan.sizes is not None:
+        sizes, reply["sizes"] = member.sizes()[asked], np.zeros(len(tree), dtype=np.int64)
     for share in _shares(task, member):
         nodes = share.trees[tree]
         if not nodes.any():
             continue
         times = len(np.unique(tree[nodes]))
         entry = plan.votes.entry(f"{share.prefix}choices of splits", share.rows, times)
-        votes[nodes] = plan.votes.release(scores[nodes], entry, share.ledger, task.noise(f"votes {share.prefix}"))
+        noise = task.noise(f"votes {share.prefix}")
+        reply["votes"][nodes] = plan.votes.release(scores[nodes], entry, share.ledger, noise)
+        _tell_foreign(task, share, entry)
         if plan.sizes is not None:
             entry = plan.sizes.entry(f"{share.prefix}sizes of nodes", share.rows, times)
-            sizes[nodes] = plan.sizes.release(sizes[nodes], entry, share.ledger, task.noise(f"sizes {share.prefix}"))
-    few = votes.astype(np.int16) if member.X.shape[1] < 2**15 else votes
-    return {"votes": few} if plan.sizes is None else {"votes": few, "sizes": sizes}
+            noise = task.noise(f"sizes {share.prefix}")
+            reply["sizes"][nodes] = plan.sizes.release(sizes[nodes], entry, share.ledger, noise)
+    return reply
 
 
 def _count(task: ClientTask, plan: Plan, member: Member) -> np.ndarray:
     """Noised class counts of all leaves."""
     counts = member.close()
+    released = np.zeros_like(counts)
     tree = member.tree_of_leaf()
     for share in _shares(task, member):
         leaves = share.trees[tree]
@@ -210,11 +215,16 @@ def _count(task: ClientTask, plan: Plan, member: Member) -> np.ndarray:
         if not times:
             continue
         entry = plan.leaves.entry(f"{share.prefix}class counts of leaves", share.rows, times)
-        counts[leaves] = plan.leaves.release(counts[leaves], entry, share.ledger, task.noise(f"counts {share.prefix}"))
-        if share.ledger is not task.ledger:
-            spent = sum(plan.tree_epsilon(int(voted)) for voted in member.voted[share.trees])
-            task.ledger.unprotected(FOREIGN, f"epsilon {spent:.4g} in {times} trees")
-    return counts
+        noise = task.noise(f"counts {share.prefix}")
+        released[leaves] = plan.leaves.release(counts[leaves], entry, share.ledger, noise)
+        _tell_foreign(task, share, entry)
+    return released
+
+
+def _tell_foreign(task: ClientTask, share: _Share, entry: Entry) -> None:
+    """Name what the paper does not count in the user's ledger too, at once: the user may not be there at the end."""
+    if share.ledger is not task.ledger:
+        task.ledger.unprotected(FOREIGN, f"epsilon {entry.epsilon * entry.times:.4g} in {entry.times} trees")
 
 
 def _parts(task: ClientTask, n_rows: int) -> np.ndarray:

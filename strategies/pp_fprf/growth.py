@@ -83,6 +83,7 @@ class Growth:
         self._node_tree = np.arange(n_trees)
         self._levels: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._counts: np.ndarray | None = None
+        self._told: tuple[np.ndarray, dict[str, np.ndarray]] | None = None
         self._grid = None if values_of_users else np.stack(schema.grid(GRID)).astype(np.float32)
         self._start_level()
 
@@ -105,23 +106,14 @@ class Growth:
         del self._has[user]
 
     def message(self, user: int) -> dict[str, np.ndarray]:
-        """What a member is told in this phase; `strategies.pp_fprf.member` reads it."""
-        trees = self.trees_of(user)
-        mine = self._nodes_of(user)
-        masters = np.array([group.master for group in self.groups], dtype=np.int32)
-        told = {
-            "trees": trees.astype(np.int32),
-            "masters": masters[self.tree_group[trees]],
-            "nodes": np.bincount(self._node_tree, minlength=len(self.tree_group))[trees].astype(np.int32),
-        }
-        if self.phase == "vote" and self._two_steps:
-            active = self._active[mine]
-            return told | {"active": active, "values": self._values[mine[active]]}
-        if self._levels:
-            node_tree, feature, value = self._levels[-1]
-            before = self._has[user][node_tree]
-            told |= {"split_feature": feature[before], "split_value": value[before]}
-        return told | ({"values": self._values[mine]} if self.phase == "vote" else {})
+        """What a member is told in this phase; `strategies.pp_fprf.member` reads it.
+
+        One object for members of the same trees who ask one after another, as all do in PP-FGRF.
+        """
+        has = self._has[user]
+        if self._told is None or not np.array_equal(self._told[0], has):
+            self._told = has, self._message(user)
+        return self._told[1]
 
     def check(self, user: int, arrays: Arrays) -> None:
         """Hold a member's answer against the form that it must have.
@@ -145,22 +137,19 @@ class Growth:
         for name, (shape, kinds) in shapes.items():
             array = arrays.get(name)
             if array is None or array.shape != shape or array.dtype.kind not in kinds:
-                found = "missing" if array is None else f"of shape {array.shape} and type {array.dtype}"
-                raise DPForestError(f"array {name!r} is {found}, expected shape {shape} of kind {kinds!r}")
-            if (
-                array.dtype.kind in "iu"
-                and array.size
-                and max(abs(int(array.min())), abs(int(array.max())))
-                > (count - 1 if name == "votes" else _LARGEST_COUNT)
-            ):
-                raise DPForestError(f"array {name!r} holds {array.max()} or {array.min()}, which is out of range")
-            if name == "votes" and array.size and array.min() < 0:
-                raise DPForestError(f"array 'votes' holds {array.min()}, a candidate that does not exist")
+                form = "missing" if array is None else f"of shape {array.shape} and type {array.dtype}"
+                raise DPForestError(f"array {name!r} is {form}, expected shape {shape} of kind {kinds!r}")
+            if array.dtype.kind in "iu" and array.size:
+                low, high = (0, count - 1) if name == "votes" else (-_LARGEST_COUNT, _LARGEST_COUNT)
+                for found in (int(array.min()), int(array.max())):
+                    if not low <= found <= high:
+                        raise DPForestError(f"array {name!r} holds {found}, expected {low} to {high}")
             if array.dtype.kind == "f" and np.isinf(array).any():
-                raise DPForestError(f"array {name!r} holds infinity")
+                raise DPForestError(f"array {name!r} holds infinity, expected finite numbers, or NaN for none")
 
     def receive(self, answers: Mapping[int, Arrays]) -> None:
         """Take the (checked) answers of this phase; who did not answer is no longer a member."""
+        self._told = None
         for user in set(self._has) - set(answers):
             self.drop(user)
         if self.phase == "propose":
@@ -206,6 +195,21 @@ class Growth:
 
     def _nodes_of(self, user: int) -> np.ndarray:
         return np.flatnonzero(self._has[user][self._node_tree])
+
+    def _message(self, user: int) -> dict[str, np.ndarray]:
+        trees = self.trees_of(user)
+        mine = self._nodes_of(user)
+        masters = np.array([group.master for group in self.groups])[self.tree_group[trees]]
+        nodes = np.bincount(self._node_tree, minlength=len(self.tree_group))[trees]
+        told = {"trees": np.stack([trees, masters, nodes]).astype(np.int32)}
+        if self.phase == "vote" and self._two_steps:
+            active = self._active[mine]
+            return told | {"active": active, "values": self._values[mine[active]]}
+        if self._levels:
+            node_tree, feature, value = self._levels[-1]
+            before = self._has[user][node_tree]
+            told |= {"split_feature": feature[before], "split_value": value[before]}
+        return told | ({"values": self._values[mine]} if self.phase == "vote" else {})
 
     def _start_level(self) -> None:
         """Sizes and votes start from nothing; values from the public grid, where there are no proposals."""

@@ -26,6 +26,29 @@ def _mixed(key):
 
 
 @njit(cache=True)
+def _deal(of_tree, node, deck, moved):
+    """Bring as many random cards of ``deck`` to its front as ``moved`` is long, by nothing but tree and node."""
+    key = _mixed(of_tree + np.uint64(node))
+    for j in range(len(moved)):
+        key = _mixed(key)
+        other = j + np.int64(key % np.uint64(len(deck) - j))
+        moved[j] = other
+        deck[j], deck[other] = deck[other], deck[j]
+
+
+@njit(cache=True)
+def _put_back(deck, moved):
+    """Undo `_deal`."""
+    for j in range(len(moved) - 1, -1, -1):
+        deck[j], deck[moved[j]] = deck[moved[j]], deck[j]
+
+
+@njit(cache=True)
+def _tree_key(seed, level, tree):
+    return _mixed(_mixed(np.uint64(seed) + np.uint64(tree)) + np.uint64(level))
+
+
+@njit(cache=True)
 def draw_features(seed, level, trees, starts, n_features, count):
     """Candidate features of every node: ``count`` different ones, the same for whoever has the seed.
 
@@ -37,17 +60,11 @@ def draw_features(seed, level, trees, starts, n_features, count):
     deck = np.arange(n_features, dtype=np.int32)
     moved = np.empty(count, dtype=np.int64)
     for t in range(len(trees)):
-        of_tree = _mixed(_mixed(np.uint64(seed) + np.uint64(trees[t])) + np.uint64(level))
+        of_tree = _tree_key(seed, level, trees[t])
         for node in range(starts[t], starts[t + 1]):
-            key = _mixed(of_tree + np.uint64(node - starts[t]))
-            for j in range(count):
-                key = _mixed(key)
-                other = j + np.int64(key % np.uint64(n_features - j))
-                moved[j] = other
-                deck[j], deck[other] = deck[other], deck[j]
-                drawn[node, j] = deck[j]
-            for j in range(count - 1, -1, -1):
-                deck[j], deck[moved[j]] = deck[moved[j]], deck[j]
+            _deal(of_tree, node - starts[t], deck, moved)
+            drawn[node] = deck[:count]
+            _put_back(deck, moved)
     return drawn
 
 
@@ -63,45 +80,98 @@ def node_sizes(place, starts):
 
 
 @njit(cache=True)
-def node_ranges(X, place, starts, features):
-    """Smallest and largest value of each candidate feature in each node; NaN in an empty node."""
-    low = np.full(features.shape, np.float32(np.nan), dtype=np.float32)
-    high = np.full(features.shape, np.float32(np.nan), dtype=np.float32)
+def _sort_rows(place, n_nodes, rows):
+    """Rows of one tree node by node, into ``rows``; where each node's begin, int64 (n_nodes + 1,)."""
+    first = np.zeros(n_nodes + 1, dtype=np.int64)
+    for row in range(len(place)):
+        if place[row] >= 0:
+            first[place[row] + 1] += 1
+    for node in range(n_nodes):
+        first[node + 1] += first[node]
+    free = first[:-1].copy()
+    for row in range(len(place)):
+        if place[row] >= 0:
+            rows[free[place[row]]] = row
+            free[place[row]] += 1
+    return first
+
+
+@njit(cache=True)
+def node_ranges(X, place, starts, seed, level, trees, count):
+    """Smallest and largest value of each candidate feature (see `draw_features`) in each node; NaN in an empty node."""
+    low = np.full((starts[-1], count), np.float32(np.nan), dtype=np.float32)
+    high = np.full((starts[-1], count), np.float32(np.nan), dtype=np.float32)
+    deck = np.arange(X.shape[1], dtype=np.int32)
+    moved = np.empty(count, dtype=np.int64)
+    rows = np.empty(X.shape[0], dtype=np.int64)
     for t in range(place.shape[0]):
-        for row in range(place.shape[1]):
-            if place[t, row] < 0:
+        of_tree = _tree_key(seed, level, trees[t])
+        n_nodes = starts[t + 1] - starts[t]
+        first = _sort_rows(place[t], n_nodes, rows)
+        for node in range(n_nodes):
+            if first[node] == first[node + 1]:
                 continue
-            node = starts[t] + place[t, row]
-            for j in range(features.shape[1]):
-                x = np.float32(X[row, features[node, j]])
-                if not low[node, j] <= x:
-                    low[node, j] = x
-                if not high[node, j] >= x:
-                    high[node, j] = x
+            _deal(of_tree, node, deck, moved)
+            lows, highs = low[starts[t] + node], high[starts[t] + node]
+            for row in rows[first[node] : first[node + 1]]:
+                for j in range(count):
+                    x = np.float32(X[row, deck[j]])
+                    if not lows[j] <= x:
+                        lows[j] = x
+                    if not highs[j] >= x:
+                        highs[j] = x
+            _put_back(deck, moved)
     return low, high
 
 
 @njit(cache=True)
-def candidate_counts(X, y, n_classes, place, starts, features, values):
-    """Class counts of every node, and of its rows at or below each candidate's value.
+def candidate_scores(X, y, n_classes, place, starts, seed, level, trees, asked, values, by_gain):
+    """Scores of the candidates of the nodes that are asked about; 0 in an empty node.
+
+    Parameters
+    ----------
+    asked : ndarray of bool, shape (n_nodes,)
+    values : ndarray of float32, shape (n_asked, n_candidates)
+        Rows at or below go left.
+    by_gain : bool
+        `information_gain` or `norm_score`.
 
     Returns
     -------
-    totals : int32 (n_nodes, n_classes)
-    lefts : int32 (n_nodes, n_candidates, n_classes)
+    ndarray of int64, shape (n_asked, n_candidates)
     """
-    totals = np.zeros((starts[-1], n_classes), dtype=np.int32)
-    lefts = np.zeros((starts[-1], features.shape[1], n_classes), dtype=np.int32)
+    count = values.shape[1]
+    scores = np.zeros(values.shape, dtype=np.int64)
+    total = np.empty(n_classes, dtype=np.int64)
+    left = np.empty(n_classes, dtype=np.int64)
+    deck = np.arange(X.shape[1], dtype=np.int32)
+    moved = np.empty(count, dtype=np.int64)
+    rows = np.empty(X.shape[0], dtype=np.int64)
+    place_in_asked = -1
     for t in range(place.shape[0]):
-        for row in range(place.shape[1]):
-            if place[t, row] < 0:
+        of_tree = _tree_key(seed, level, trees[t])
+        n_nodes = starts[t + 1] - starts[t]
+        first = _sort_rows(place[t], n_nodes, rows)
+        for node in range(n_nodes):
+            if not asked[starts[t] + node]:
                 continue
-            node = starts[t] + place[t, row]
-            totals[node, y[row]] += 1
-            for j in range(features.shape[1]):
-                if X[row, features[node, j]] <= values[node, j]:
-                    lefts[node, j, y[row]] += 1
-    return totals, lefts
+            place_in_asked += 1
+            of_node = rows[first[node] : first[node + 1]]
+            total[:] = 0
+            for row in of_node:
+                total[y[row]] += 1
+            # Where all rows are of one class, and where there are none, no split gains anything.
+            if len(of_node) == 0 or (by_gain and total[y[of_node[0]]] == len(of_node)):
+                continue
+            _deal(of_tree, node, deck, moved)
+            for j in range(count):
+                left[:] = 0
+                for row in of_node:
+                    if X[row, deck[j]] <= values[place_in_asked, j]:
+                        left[y[row]] += 1
+                scores[place_in_asked, j] = information_gain(total, left) if by_gain else norm_score(total, left)
+            _put_back(deck, moved)
+    return scores
 
 
 @njit(cache=True)
@@ -110,42 +180,33 @@ def _nlogn(n):
 
 
 @njit(cache=True)
-def information_gains(totals, lefts):
-    """Information gain in bits, in whole units of ``1 / GAIN_UNIT`` (rounded down); 0 in an empty node."""
-    scores = np.zeros(lefts.shape[:2], dtype=np.int64)
-    for node in range(lefts.shape[0]):
-        n, inside = 0, 0.0
-        for c in range(totals.shape[1]):
-            n += totals[node, c]
-            inside += _nlogn(totals[node, c])
-        if n == 0:
-            continue
-        before = _nlogn(n) - inside
-        for j in range(lefts.shape[1]):
-            n_left, left, right = 0, 0.0, 0.0
-            for c in range(totals.shape[1]):
-                n_left += lefts[node, j, c]
-                left += _nlogn(lefts[node, j, c])
-                right += _nlogn(totals[node, c] - lefts[node, j, c])
-            after = _nlogn(n_left) - left + _nlogn(n - n_left) - right
-            scores[node, j] = np.int64(np.floor(max(before - after, 0.0) / n * GAIN_UNIT))
-    return scores
+def information_gain(total, left):
+    """Information gain in bits of a node's class counts and those of its left child, in units of ``1 / GAIN_UNIT``.
+
+    Rounded down; the node is not empty.
+    """
+    n, n_left = 0, 0
+    inside, inside_left, inside_right = 0.0, 0.0, 0.0
+    for c in range(len(total)):
+        n += total[c]
+        n_left += left[c]
+        inside += _nlogn(total[c])
+        inside_left += _nlogn(left[c])
+        inside_right += _nlogn(total[c] - left[c])
+    before = _nlogn(n) - inside
+    after = _nlogn(n_left) - inside_left + _nlogn(n - n_left) - inside_right
+    return np.int64(np.floor(max(before - after, 0.0) / n * GAIN_UNIT))
 
 
 @njit(cache=True)
-def norm_scores(totals, lefts):
+def norm_score(total, left):
     """Sum over both children of ``sqrt(sum_c n_c^2)``, each in whole units of ``1 / SCORE_UNIT`` (rounded down)."""
-    scores = np.zeros(lefts.shape[:2], dtype=np.int64)
-    for node in range(lefts.shape[0]):
-        for j in range(lefts.shape[1]):
-            left, right = np.int64(0), np.int64(0)
-            for c in range(totals.shape[1]):
-                a = np.int64(lefts[node, j, c])
-                b = np.int64(totals[node, c]) - a
-                left += a * a
-                right += b * b
-            scores[node, j] = scaled_norm(left) + scaled_norm(right)
-    return scores
+    squares_left, squares_right = np.int64(0), np.int64(0)
+    for c in range(len(total)):
+        right = total[c] - left[c]
+        squares_left += left[c] * left[c]
+        squares_right += right * right
+    return scaled_norm(squares_left) + scaled_norm(squares_right)
 
 
 @njit(cache=True)

@@ -43,32 +43,24 @@ class Member:
         self._schema = schema
         self._settings = settings
         self.level = 0
-        self.trees = np.empty(0, dtype=np.int32)
-        self.masters = np.empty(0, dtype=np.int32)
-        self.voted = np.empty(0, dtype=np.int64)  # levels of each tree
+        self.trees = np.empty(0, dtype=np.int64)
+        self.masters = np.empty(0, dtype=np.int64)
         self._nodes = np.empty(0, dtype=np.int64)
         self._leaves = np.empty(0, dtype=np.int64)
         self._place = np.empty((0, len(y)), dtype=np.int32)
 
     def state(self) -> dict[str, np.ndarray]:
         """What has to be kept until the next exchange."""
-        return {
-            "level": np.array([self.level]),
-            "trees": self.trees,
-            "masters": self.masters,
-            "voted": self.voted,
-            "nodes": self._nodes,
-            "leaves": self._leaves,
-            "place": self._place,
-        }
+        level = np.full(len(self.trees), self.level)
+        trees = np.stack([self.trees, self.masters, self._nodes, self._leaves, level])
+        return {"trees": trees, "place": self._place}
 
     def restore(self, state: Arrays) -> Self:
         """Go on from `state`."""
         if state["place"].shape[1] != len(self.y):
             raise BadMessage("the rows of this client have changed since the first exchange: start a new run")
-        self.level = int(state["level"][0])
-        self.trees, self.masters, self.voted = state["trees"], state["masters"], state["voted"].copy()
-        self._nodes, self._leaves, self._place = state["nodes"], state["leaves"].copy(), state["place"].copy()
+        self.trees, self.masters, self._nodes, self._leaves, level = state["trees"].astype(np.int64)
+        self.level, self._place = int(level[0]), state["place"].copy()
         return self
 
     def follow(self, arrays: Arrays) -> None:
@@ -79,16 +71,16 @@ class Member:
         BadMessage
             It does not fit what this user was told before.
         """
-        trees, masters = _whole(arrays, "trees"), _whole(arrays, "masters")
-        nodes = _whole(arrays, "nodes").astype(np.int64)
-        if not (trees.shape == masters.shape == nodes.shape and len(trees) and (np.diff(trees) > 0).all()):
+        told = _whole(arrays, "trees", 2).astype(np.int64)
+        if len(told) != 3 or not told.size or not (np.diff(told[0]) > 0).all():
             raise BadMessage("the message does not say which trees it is about")
+        trees, masters, nodes = told
         if not len(self.trees):
             self._begin(trees, masters)
         if not (np.array_equal(trees, self.trees) and np.array_equal(masters, self.masters)):
             raise BadMessage("the message is about other trees than those this user began with")
         if "split_feature" in arrays:
-            self._advance(_whole(arrays, "split_feature"), arrays.get("split_value"))
+            self._advance(_whole(arrays, "split_feature", 1), arrays.get("split_value"))
         if not np.array_equal(nodes, self._nodes):
             raise BadMessage("the message names other numbers of nodes than there are: an exchange was missed")
 
@@ -101,7 +93,9 @@ class Member:
         values : float32 (n_nodes, n_candidates)
             NaN where the user has no row.
         """
-        low, high = kernels.node_ranges(self.X, self._place, self._starts, self._features(seed))
+        low, high = kernels.node_ranges(
+            self.X, self._place, self._starts, seed, self.level, self.trees, self._n_candidates
+        )
         values = low + shares.random(low.shape, dtype=np.float32) * (high - low)
         return self.sizes(), values
 
@@ -118,18 +112,23 @@ class Member:
             Information gain in units of ``1 / GAIN_UNIT`` bits, or the sum of the children's norms in units of
             ``1 / SCORE_UNIT``.
         """
-        features = self._features(seed)
         asked = self.asked(arrays)
         values = arrays.get("values")
-        if values is None or values.shape != (int(asked.sum()), features.shape[1]) or values.dtype.kind != "f":
+        if values is None or values.shape != (int(asked.sum()), self._n_candidates) or values.dtype.kind != "f":
             raise BadMessage("the message does not give one value to each candidate")
-        every = np.full(features.shape, np.nan, dtype=np.float32)
-        every[asked] = values
-        totals, lefts = kernels.candidate_counts(
-            self.X, self.y, self._schema.n_outputs, self._place, self._starts, features, every
+        return kernels.candidate_scores(
+            self.X,
+            self.y,
+            self._schema.n_outputs,
+            self._place,
+            self._starts,
+            seed,
+            self.level,
+            self.trees,
+            asked,
+            values.astype(np.float32),
+            published,
         )
-        score = kernels.information_gains if published else kernels.norm_scores
-        return score(totals[asked], lefts[asked])
 
     def asked(self, arrays: Arrays) -> np.ndarray:
         """Mask of the nodes that a message asks about; all where it does not say."""
@@ -160,7 +159,6 @@ class Member:
 
     def _begin(self, trees: np.ndarray, masters: np.ndarray) -> None:
         self.trees, self.masters = trees, masters
-        self.voted = np.zeros(len(trees), dtype=np.int64)
         self._nodes = np.ones(len(trees), dtype=np.int64)
         self._leaves = np.zeros(len(trees), dtype=np.int64)
         sees = self._slices[None, :] == (np.arange(len(trees)) % self.n_slices)[:, None]
@@ -171,24 +169,24 @@ class Member:
         fits = value is not None and feature.shape == value.shape == (n_nodes,) and value.dtype.kind == "f"
         if not fits or (feature >= self._schema.n_features).any() or not np.isfinite(value).all():  # type: ignore[arg-type]
             raise BadMessage("the splits of the level before do not fit the nodes that there are")
-        kernels.advance(self.X, self._place, self._leaves, self._starts, feature.astype(np.int32), value)
+        kernels.advance(self.X, self._place, self._leaves, self._starts, feature, value)
         split = feature >= 0
         self._nodes = 2 * np.bincount(self.tree_of_node()[split], minlength=len(self.trees))
         self.level += 1
         if self.level > self._settings.depth or self._nodes.sum() > _MOST_NODES:
             raise BadMessage(f"the trees grow beyond depth {self._settings.depth} or {_MOST_NODES} nodes")
 
-    def _features(self, seed: int) -> np.ndarray:
-        count = self._settings.candidates(self._schema.n_features)
-        return kernels.draw_features(seed, self.level, self.trees, self._starts, self._schema.n_features, count)
+    @property
+    def _n_candidates(self) -> int:
+        return self._settings.candidates(self._schema.n_features)
 
     @property
     def _starts(self) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(self._nodes)])
 
 
-def _whole(arrays: Arrays, name: str) -> np.ndarray:
+def _whole(arrays: Arrays, name: str, dimensions: int) -> np.ndarray:
     array: Any = arrays.get(name)
-    if array is None or array.ndim != 1 or array.dtype.kind not in "iu":
+    if array is None or array.ndim != dimensions or array.dtype.kind not in "iu":
         raise BadMessage(f"array {name!r} is missing or holds no whole numbers")
     return array.astype(np.int32)

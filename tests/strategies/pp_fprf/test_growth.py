@@ -59,7 +59,7 @@ def test_information_gain_is_the_fall_of_the_entropy(counts: list[int], data: st
     """Against scipy's entropy."""
     total = np.array(counts)
     left = np.array([data.draw(st.integers(0, n)) for n in counts])
-    gain = kernels.information_gains(total[None].astype(np.int32), left[None, None].astype(np.int32))[0, 0]
+    gain = kernels.information_gain(total, left) if total.any() else 0
     n, n_left = total.sum(), left.sum()
     parts = [(left, n_left), (total - left, n - n_left)]
     after = sum(size / n * entropy(part, base=2) for part, size in parts if size)
@@ -71,8 +71,7 @@ def test_information_gain_is_the_fall_of_the_entropy(counts: list[int], data: st
 @given(st.lists(st.integers(0, 2000), min_size=4, max_size=4), st.lists(st.integers(0, 2000), min_size=4, max_size=4))
 def test_one_row_more_raises_a_norm_score_by_at_most_one(left: list[int], right: list[int]) -> None:
     def score(left: np.ndarray, right: np.ndarray) -> int:
-        lefts = left[None, None].astype(np.int32)
-        return int(kernels.norm_scores((left + right)[None].astype(np.int32), lefts)[0, 0])
+        return int(kernels.norm_score(left + right, left))
 
     before = score(np.array(left), np.array(right))
     more = np.array([1, 0, 0, 0])
@@ -158,17 +157,21 @@ def test_a_member_refuses_a_message_that_skips_an_exchange() -> None:
     with pytest.raises(BadMessage, match="an exchange was missed"):
         one.follow({name: array for name, array in late.items() if not name.startswith("split")})
     with pytest.raises(BadMessage, match="other trees than those"):
-        one.follow({**late, "masters": late["masters"] + 1})
+        one.follow({**late, "trees": late["trees"] + [[0], [1], [0]]})
+    with pytest.raises(BadMessage, match="does not say which trees"):
+        one.follow({**late, "trees": late["trees"][:2]})
+    with pytest.raises(BadMessage, match="array 'trees' is missing or holds no whole numbers"):
+        one.follow({**late, "trees": late["trees"][0]})
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"votes": np.array([0, 2])}, "out of range"),
-        ({"votes": np.array([0, -1])}, "does not exist"),
+        ({"votes": np.array([0, 2])}, "holds 2, expected 0 to 1"),
+        ({"votes": np.array([0, -1])}, "holds -1, expected 0 to 1"),
         ({"votes": np.array([0])}, "expected shape"),
         ({"votes": np.array([0.0, 1.0])}, "expected shape"),
-        ({"sizes": np.array([2**60, 1])}, "out of range"),
+        ({"sizes": np.array([2**60, 1])}, f"holds {2**60}, expected"),
     ],
 )
 def test_answers_that_are_not_sound_are_refused(change: dict[str, np.ndarray], problem: str) -> None:
@@ -191,3 +194,57 @@ def test_a_forest_of_one_user_learns_its_classes() -> None:
     forest = grow_alone(X, y, SCHEMA, TreeSettings(trees=15, features=2), 1, np.random.default_rng(0))
     new_X, new_y = rows(400, 1)
     assert (forest.predict(new_X) == new_y).mean() > 0.93
+
+
+def test_a_node_is_split_where_most_rows_find_it_best() -> None:
+    """Against scipy's entropy, row by row: best candidate of each member, votes by rows, and the rows' way down."""
+    tree_settings = TreeSettings(trees=1, depth=4, features=2)
+    users = {0: rows(150, 0), 1: rows(90, 1), 2: rows(40, 2)}
+    members = {user: member(X, y, tree_settings) for user, (X, y) in users.items()}
+    growth = Growth([Group(0, (0, 1, 2))], SCHEMA, tree_settings, 7, True)
+    nodes = [{user: np.arange(len(y)) for user, (_, y) in users.items()}]
+    splits = 0
+
+    def gain(y: np.ndarray, left: np.ndarray) -> float:
+        parts = [y, y[left], y[~left]]
+        whole, *children = (len(part) * entropy(np.bincount(part), base=2) if len(part) else 0.0 for part in parts)
+        return (whole - sum(children)) / max(1, len(y))
+
+    while growth.phase == "propose":
+        proposals = {}
+        for user, one in members.items():
+            one.follow(growth.message(user))
+            sizes, values = one.propose(7, np.random.default_rng(user))
+            proposals[user] = {"sizes": sizes, "values": values}
+        growth.receive(proposals)
+        told = growth.message(0)
+        level, node_starts = growth.level, np.array([0, len(nodes)])
+        features = kernels.draw_features(7, level, np.array([0]), node_starts, 2, 2)
+        expected, candidate_values = [], iter(told["values"])
+        for node, asked, of_node in zip(nodes, told["active"], features, strict=True):
+            assert asked == (sum(map(len, node.values())) >= tree_settings.min_rows)
+            if not asked:
+                expected.append((-1, 0.0))
+                continue
+            values, weight = next(candidate_values), np.zeros(2)
+            for user, (X, y) in users.items():
+                mine = node[user]
+                gains = [gain(y[mine], X[mine, f] <= v) for f, v in zip(of_node, values, strict=True)]
+                weight[int(np.argmax(np.round(gains, 4)))] += len(mine)
+            expected.append((of_node[weight.argmax()], values[weight.argmax()]))
+        growth.receive(
+            {user: {"votes": one.scores(7, growth.message(user), published=True).argmax(axis=1)}
+             for user, one in members.items()}
+        )  # fmt: skip
+        after = growth.message(0)
+        np.testing.assert_array_equal(after["split_feature"], [feature for feature, _ in expected])
+        np.testing.assert_array_equal(after["split_value"], [np.float32(value) for _, value in expected])
+        below = []
+        for node, (feature, value) in zip(nodes, expected, strict=True):
+            if feature >= 0:
+                goes_left = {user: users[user][0][mine, feature] <= value for user, mine in node.items()}
+                below.append({user: mine[goes_left[user]] for user, mine in node.items()})
+                below.append({user: mine[~goes_left[user]] for user, mine in node.items()})
+                splits += 1
+        nodes = below
+    assert splits >= 8

@@ -85,16 +85,18 @@ def test_the_published_run_shows_both_numbers_and_guarantees_nothing(table: dict
         # B = T epsilon; every session costs 3 trees of epsilon 2, of which unused levels are not spent.
         assert row["epsilon_counted"] == pytest.approx(6.0)
         assert row["epsilon_spent"] == pytest.approx(row["sessions"] * 6.0 * (levels + 1) / 5)
-    notes = [
-        entry["note"]
-        for ledger in done.privacy["clients"].values()
+    notes = {
+        client: entry["note"]
+        for client, ledger in done.privacy["clients"].items()
         for entry in ledger["entries"]
         if entry["what"].startswith("sessions of other masters")
-    ]
+    }
     # Every user has two similar ones, so that all sessions together are 4 x 3.
     assert sum(row["sessions"] for row in done.clients) == 12
     foreign = {row["client"]: 3 * (row["sessions"] - 1) for row in done.clients}
-    assert sorted(int(note.split(" in ")[1].split()[0]) for note in notes) == sorted(n for n in foreign.values() if n)
+    assert sorted(int(note.split(" in ")[1].split()[0]) for note in notes.values()) == sorted(
+        n for n in foreign.values() if n
+    )
 
 
 @pytest.mark.parametrize("settings", [{"slices": 1}, {"slices": 3}, PUBLISHED], ids=["one", "three", "published"])
@@ -252,6 +254,8 @@ def test_a_collaborator_that_disappears(table: dict[str, Any], at: int, caplog: 
     votes = {2: 0, 3: 0, 4: 3, 6: 6}[at]  # it was heard of: three trees of its own, a vote each a level
     # A vote of one of the 3 levels costs a quarter of a tree's epsilon of 2.
     assert rows_of[1]["epsilon_spent"] == pytest.approx(votes * rows_of[1]["sessions"] * 2 / 4)
+    foreign = [float(entry["note"].split()[1]) for entry in entries if entry["what"].startswith("sessions of other")]
+    assert sum(foreign) == pytest.approx(votes * (rows_of[1]["sessions"] - 1) * 2 / 4, rel=1e-3)
 
 
 def test_what_a_user_spent_that_never_answered_is_not_made_up(table: dict[str, Any]) -> None:
