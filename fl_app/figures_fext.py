@@ -164,7 +164,7 @@ def _label(epsilon: float) -> str:
 
 
 def _colour(number: int, of: int) -> Any:
-    return colormaps["viridis"](0.3 + 0.5 * number / max(of - 1, 1))  # seen on white and on black
+    return colormaps["viridis"](0.35 + 0.45 * number / max(of - 1, 1))  # seen on white and on black
 
 
 def _rounds(curves: dict[str, dict[float, tuple[np.ndarray, np.ndarray]]], row: dict[str, Any], title: str) -> Figure:

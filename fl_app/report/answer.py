@@ -23,7 +23,7 @@ class Contender:
     row: dict[str, object]
     score: Interval
     seeds: dict[Any, float]
-    clients: dict[Any, tuple[float, float]]
+    clients: dict[tuple[Any, Any], tuple[float, float]]
 
     def __str__(self) -> str:
         return f"{self.setting} ({_number(self.score)})"
@@ -143,13 +143,13 @@ def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
         seeds: dict[Any, float] = {
             pair: float(score) for pair, score in runs.groupby("pair")[section.metric].mean().items()
         }
-        clients: dict[Any, tuple[float, float]] = {}
+        clients: dict[tuple[Any, Any], tuple[float, float]] = {}
         name = "accuracy" if classes else "mse"
         if name in judged:
             own = judged[judged["number"].isin(runs.index) & judged[name].notna()]
-            mean = own.groupby("client")[[name, "test_rows"]].mean()
             sign = 1 if classes else -1
-            clients = {c: (sign * float(row[name]), float(row["test_rows"])) for c, row in mean.iterrows()}
+            lines = zip(own["number"], own["client"], sign * own[name], own["test_rows"], strict=True)
+            clients = {(section.rows[n]["pair"], client): (score, rows) for n, client, score, rows in lines}
         score = mean_interval(list(seeds.values()))
         found.append(Contender(str(setting), section.rows[runs.index[0]], score, seeds, clients))
     return tuple(sorted(found, key=lambda contender: -contender.score.mean))
