@@ -341,7 +341,7 @@ def save_figure(figure: Figure, path: Path) -> list[Path]:
     if (engine := figure.get_layout_engine()) is not None:
         # Laid out once for both formats: it takes longer than drawing.
         engine.execute(figure)
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)  # or else each file is drawn twice
     box = figure.get_tightbbox().padded(_EDGE)
     paths = [path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")]
     for target in paths:
