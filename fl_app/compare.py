@@ -103,7 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = gathered.rows
     target = options.figures or folders[0] / "figures"
     written = write_figures(runs, rows, target) + write_round_figures(runs, rows, target)
-    written += write_setting_figures(rows, target) + write_federation_figures(runs, rows, target)
+    written += write_federation_figures(runs, rows, target)
+    for family in gathered.families:
+        written += write_setting_figures(family.title, family.rows, target)
     written += write_ldp_figures(runs, rows, target) + write_user_figures(runs, rows, target)
     print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
     return 0

@@ -15,14 +15,15 @@ import pandas as pd
 import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from fl_app.looks import PUBLISHED, Look, look_of
-from fl_app.results import telling_columns, telling_of_methods
 
 _LINES = ("-", "--", ":", "-.")
-_LEGEND = 7
+_LEGEND = 8
 _LETTER = 0.55 * _LEGEND  # mean width, in points
+_EDGE = 0.05  # inches around a figure
+_DPI = 150
 Item = TypeVar("Item")
 METRICS = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "r2": "R^2", "mse": "MSE"}
 STYLE = {
@@ -56,55 +57,26 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
     """
     folder.mkdir(parents=True, exist_ok=True)
     frame = pd.DataFrame(rows)
-    of_methods = telling_of_methods(rows)
-    frame["setting"] = [setting_label(row, of_methods) for row in rows]
-    frame["label"] = [f"{setting_label(row, of_methods)} ({promise(row)})" for row in rows]
+    frame["label"] = [f"{row['setting']} ({promise(row)})" for row in rows]
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
         for group in together(rows):
             part = frame[group.here]
-            figure = against_epsilon(part, group.dataset, group.split, group.settings)
-            written += save_figure(figure, folder / f"epsilon-{group.name}")
-            if alone := _owner_accuracies(group.of(list(zip(runs, rows, strict=True))), of_methods):
-                written += save_figure(_per_client(alone, group.dataset), folder / f"alone-{group.name}")
+            written += save_figure(against_epsilon(part), folder / f"epsilon-{group.name}")
+            if alone := _owner_accuracies(group.of(list(zip(runs, rows, strict=True)))):
+                written += save_figure(_per_client(alone, group.title), folder / f"alone-{group.name}")
             if any(str(c).startswith("memorization_") and part[c].notna().any() for c in part):
-                figure = _memorization(part, group.dataset, group.split)
-                written += save_figure(figure, folder / f"memorization-{group.name}")
+                written += save_figure(_memorization(part), folder / f"memorization-{group.name}")
     return written
-
-
-def by_dataset(
-    rows: Sequence[dict[str, Any]], telling: Sequence[str]
-) -> dict[tuple[str, str, tuple[str, ...]], list[bool]]:
-    """Which rows share a data set, its settings and a split, so that their scores may share axes."""
-    names = [name for name in telling if name.startswith("dataset.") or name in ("part", "partition")]
-
-    def key(row: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
-        settings = (f"{name.removeprefix('dataset.')}={row[name]}" for name in names if name in row)
-        return str(row["dataset"]), str(row["split"]), tuple(settings)
-
-    keys = [key(row) for row in rows]
-    return {group: [other == group for other in keys] for group in sorted(set(keys))}
 
 
 @dataclass(frozen=True)
 class Together:
-    """Runs whose scores may share axes: of one data set with its settings, and one split."""
+    """Runs whose scores may share axes: those of one section."""
 
-    dataset: str
-    split: str
-    settings: tuple[str, ...]
+    title: str
+    name: str
     here: Sequence[bool]
-
-    @property
-    def name(self) -> str:
-        """A part of a file's name."""
-        return file_name(self.dataset, self.split, *self.settings)
-
-    @property
-    def title(self) -> str:
-        """Words above the axes."""
-        return " ".join([f"{self.dataset},", *self.settings, f"{self.split} split"])
 
     def of(self, items: Sequence[Item]) -> list[Item]:
         """Their items, of one for each run."""
@@ -112,8 +84,9 @@ class Together:
 
 
 def together(rows: Sequence[dict[str, Any]]) -> list[Together]:
-    """The groups of `by_dataset`, told apart by whatever differs between the rows."""
-    return [Together(*group, here) for group, here in by_dataset(rows, telling_columns(rows)).items()]
+    """The rows' sections, which `fl_app.report.gather` found."""
+    names = {str(row["section"]): str(row["slug"]) for row in rows}
+    return [Together(title, name, [row["section"] == title for row in rows]) for title, name in sorted(names.items())]
 
 
 def setting_label(row: dict[str, Any], telling: Mapping[str, Sequence[str]]) -> str:
@@ -138,16 +111,15 @@ def promise(row: dict[str, Any]) -> str:
     return "; ".join(words)
 
 
-def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Sequence[str]) -> Figure:
+def against_epsilon(frame: pd.DataFrame) -> Figure:
     """Mean scores with their range, one column a privacy unit; hollow marks where nothing is guaranteed.
 
     Parameters
     ----------
     frame : DataFrame
-        Runs on one data set and split as flat rows, with their ``setting`` and the ``label`` of their curve.
-    settings : sequence of str
-        Settings of the data set, for the title.
+        Runs of one section as flat rows, with their ``setting`` and the ``label`` of their curve.
     """
+    dataset, split = (str(frame[key].iloc[0]) for key in ("dataset", "split"))
     metrics = [name for name in ("accuracy", "balanced_accuracy") if name in frame and frame[name].notna().any()]
     metrics = metrics or [name for name in ("r2", "mse") if name in frame and frame[name].notna().any()]
     # What was never given a budget is a level to compare with, in all panels.
@@ -157,6 +129,7 @@ def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Seq
     units = list(budgeted.groupby("unit")["setting"].nunique().sort_values(ascending=False, kind="stable").index)
     figure = Figure(figsize=(max(5.2, 4.6 * len(units)), 1.4 + 3.2 * len(metrics)), layout="constrained")
     ticks = [set(frame["epsilon"]) for _ in units]
+    looks = setting_looks(frame.to_dict("records"))
     for line, metric in enumerate(metrics):
         first: Axes | None = None
         for column, unit in enumerate(units):
@@ -165,26 +138,27 @@ def against_epsilon(frame: pd.DataFrame, dataset: str, split: str, settings: Seq
             axes = figure.add_subplot(len(metrics), len(units), place, sharex=above, sharey=first)
             first = first or axes
             part = frame[has_budget & (frame["unit"] == unit)]
-            looks = setting_looks(part.to_dict("records"))
             for (setting, label), runs in part.groupby(["setting", "label"]):
                 _curve(axes, runs, metric, str(label), looks[setting])
-            for style, (setting, runs) in enumerate(free.groupby("setting")):
-                axes.axhline(runs[metric].mean(), color="black", linestyle=_LINES[style % 4], linewidth=0.9,
+            for setting, runs in free.groupby("setting"):
+                look = looks[str(setting)]
+                axes.axhline(runs[metric].mean(), color=look.colour, linestyle=look.line, linewidth=0.9,
                              label=f"{setting!s}, no privacy")  # fmt: skip
             if metric == "accuracy":
                 ticks[column] |= _published_curves(axes, dataset, split, short_unit(unit))
             epsilon_axis(axes, ticks[column])
             axes.set_ylabel(METRICS[metric])
             if not line:
-                title = " ".join([f"{dataset},", *settings, f"{split} split"])
-                # Such a method may count epsilon otherwise than the axis says: the LDP document does, once a round.
-                hollow = "hollow: no guarantee,\nepsilon as the method counts it"
-                axes.set_title(f"{title}\nunit: one {short_unit(unit)}; {hollow}", loc="left", fontsize=9)
+                title = f"{frame['section'].iloc[0]}\nunit: one {short_unit(unit)}"
+                if any(_hollow(runs) for _, runs in part.groupby("setting")):
+                    # Such a method may count epsilon otherwise than the axis says: the LDP document does, once a round.
+                    title += "; hollow: no guarantee,\nepsilon as the method counts it"
+                axes.set_title(title, loc="left", fontsize=9)
     legend_below(figure)
     return figure
 
 
-def setting_looks(rows: Sequence[dict[str, Any]]) -> dict[str, Look]:
+def setting_looks(rows: Sequence[Mapping[Any, Any]]) -> dict[str, Look]:
     """The look of each ``setting`` of the rows: a method's settings share its colour."""
     looks: dict[str, Look] = {}
     seen: dict[Look, int] = {}
@@ -205,6 +179,15 @@ def epsilon_axis(axes: Axes, epsilons: Iterable[float]) -> None:
     axes.set_xlabel("epsilon, total of a client over the run")
 
 
+def log_axis(axes: Axes) -> None:
+    """A logarithmic axis of sizes or times in plain numbers, with more of them where it spans little; drawn to last."""
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
 def legend_below(figure: Figure) -> None:
     """One legend for all panels, below them; the figure grows with it."""
     entries: dict[str, Any] = {}
@@ -213,8 +196,14 @@ def legend_below(figure: Figure) -> None:
             entries.setdefault(label, handle)
     longest = max(map(len, entries), default=0)
     columns = min(max(int(72 * figure.get_figwidth() / (_LETTER * longest + 40)), 1), 2)
-    figure.set_figheight(figure.get_figheight() + 0.15 * max(math.ceil(len(entries) / columns) - 2, 0))
-    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns, fontsize=_LEGEND)
+    figure.set_figheight(figure.get_figheight() + 0.17 * max(math.ceil(len(entries) / columns) - 2, 0))
+    figure.legend(entries.values(), entries.keys(), loc="outside lower left", ncols=columns, fontsize=_LEGEND)
+
+
+def _hollow(runs: pd.DataFrame) -> bool:
+    """Whether noise was added, but no guarantee comes of it."""
+    finite = runs[np.isfinite(runs["epsilon"])]
+    return len(finite) > 0 and bool(finite["guarantee"].str.startswith("guarantee: none").all())
 
 
 def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, look: Look) -> None:
@@ -223,10 +212,10 @@ def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, look: Look) 
         stats = finite.groupby("epsilon")[metric].agg(["mean", "min", "max"])
         # A mean of equal numbers may round to beyond them.
         spread = [(stats["mean"] - stats["min"]).clip(lower=0), (stats["max"] - stats["mean"]).clip(lower=0)]
-        hollow = finite["guarantee"].str.startswith("guarantee: none").all()
         axes.errorbar(
             stats.index, stats["mean"], yerr=spread, color=look.colour, linestyle=look.line, marker=look.marker,
-            markerfacecolor="white" if hollow else look.colour, markersize=4, capsize=2, linewidth=1.2, label=label,
+            markerfacecolor="white" if _hollow(finite) else look.colour, markersize=4, capsize=2, linewidth=1.2,
+            label=label,
         )  # fmt: skip
     without = runs[np.isinf(runs["epsilon"]) & runs[metric].notna()]
     if len(without):
@@ -243,13 +232,16 @@ def published(name: str) -> dict[str, Any]:
     return plain
 
 
+def published_on(dataset: str, split: str) -> list[dict[str, Any]]:
+    """What all sources say about a data set and split."""
+    names = sorted(file.stem for file in (Path(__file__).parent / "published").glob("*.yaml"))
+    return [told for told in map(published, names) if (told["dataset"], told["split"]) == (dataset, split)]
+
+
 def published_for(dataset: str, split: str) -> list[list[str]]:
-    """What sources say about a data set and split: source, method, epsilon, metric and value."""
+    """`published_on` as lines of a table: source, method, epsilon, metric and value."""
     lines = []
-    for file in sorted((Path(__file__).parent / "published").glob("*.yaml")):
-        told = published(file.stem)
-        if (told["dataset"], told["split"]) != (dataset, split):
-            continue
+    for told in published_on(dataset, split):
         source = str(told["source"])
         for name, curve in told.get("accuracy", {}).items():
             label = f"depth {name}" if isinstance(name, int) else str(name)
@@ -258,15 +250,16 @@ def published_for(dataset: str, split: str) -> list[list[str]]:
             lines.append([source, str(name), "no privacy", "accuracy", f"{value:g}"])
         for name, curve in told.get("mse", {}).items():
             lines += [[source, str(name), f"round {at}", "MSE", f"{value:g}"] for at, value in curve.items()]
+        for name, value in told.get("megabytes", {}).items():
+            lines.append([source, str(name), "", "MB sent", f"{value:g}"])
     return lines
 
 
 def _published_curves(axes: Axes, dataset: str, split: str, unit: str) -> set[float]:
     """What sources say they reached, on the panel of the unit that they claim to protect; returns the epsilons."""
     drawn: set[float] = set()
-    for file in sorted((Path(__file__).parent / "published").glob("*.yaml")):
-        values = published(file.stem)
-        if (values["dataset"], values["split"]) != (dataset, split) or values.get("unit", "record") not in unit:
+    for values in published_on(dataset, split):
+        if values.get("unit", "record") not in unit:
             continue
         for number, (name, curve) in enumerate(values.get("accuracy", {}).items()):
             label = f"depth {name}" if isinstance(name, int) else name
@@ -282,18 +275,18 @@ def _published_curves(axes: Axes, dataset: str, split: str, unit: str) -> set[fl
 
 
 def _owner_accuracies(
-    runs: Sequence[tuple[dict[str, Any], dict[str, Any]]], telling: Mapping[str, Sequence[str]]
+    runs: Sequence[tuple[dict[str, Any], dict[str, Any]]],
 ) -> dict[str, dict[int, list[float]]]:
-    """Accuracy of each client's own trees on all test rows, of runs without privacy; by label."""
+    """Accuracy of each client's own trees on all test rows, of runs without privacy; by setting."""
     found: dict[str, dict[int, list[float]]] = {}
     for run, row in runs:
         if np.isinf(row["epsilon"]):
             for owner, accuracy in run["metrics"].get("owner_accuracy", {}).items():
-                found.setdefault(setting_label(row, telling), {}).setdefault(int(owner), []).append(accuracy)
+                found.setdefault(str(row["setting"]), {}).setdefault(int(owner), []).append(accuracy)
     return found
 
 
-def _per_client(alone: dict[str, dict[int, list[float]]], dataset: str) -> Figure:
+def _per_client(alone: dict[str, dict[int, list[float]]], title: str) -> Figure:
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.add_subplot()
     looks = setting_looks([{"setting": label, "strategy": label.split()[0]} for label in alone])
@@ -304,15 +297,16 @@ def _per_client(alone: dict[str, dict[int, list[float]]], dataset: str) -> Figur
     axes.set_xlabel("client")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("accuracy of its own trees on all test rows")
-    axes.set_title(f"{dataset}: stand-alone trees, no privacy", loc="left", fontsize=9)
+    axes.set_title(f"{title}: stand-alone trees, no privacy", loc="left", fontsize=9)
     legend_below(figure)
     return figure
 
 
-def _memorization(frame: pd.DataFrame, dataset: str, split: str) -> Figure:
+def _memorization(frame: pd.DataFrame) -> Figure:
+    dataset, split = (str(frame[key].iloc[0]) for key in ("dataset", "split"))
     sizes = sorted(int(str(c).removeprefix("memorization_")) for c in frame if str(c).startswith("memorization_"))
     figure = Figure(figsize=(3.6 * len(sizes), 4.0), layout="constrained")
-    overlay = [v for v in map(published, ["favero2024"]) if (v["dataset"], v["split"]) == (dataset, split)]
+    overlay = [told for told in published_on(dataset, split) if "memorization" in told]
     finite = frame[np.isfinite(frame["epsilon"])]
     for number, size in enumerate(sizes, 1):
         axes = figure.add_subplot(1, len(sizes), number)
@@ -331,6 +325,7 @@ def _memorization(frame: pd.DataFrame, dataset: str, split: str) -> Figure:
         axes.set_title(f"n = {size} test rows a client", loc="left", fontsize=9)
         if number == 1:
             axes.set_ylabel("memorization rate")
+    figure.suptitle(str(frame["section"].iloc[0]), x=0.01, ha="left", fontsize=9)
     legend_below(figure)
     return figure
 
@@ -341,12 +336,15 @@ def file_name(*words: str) -> str:
 
 
 def save_figure(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure as SVG and PNG."""
+    """Write a figure as SVG and PNG, as large as its longest titles and labels make it."""
+    figure.set_dpi(_DPI)  # small letters are wider or narrower at another one
     if (engine := figure.get_layout_engine()) is not None:
         # Laid out once for both formats: it takes longer than drawing.
         engine.execute(figure)
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)  # or else each file is drawn twice
+    box = figure.get_tightbbox().padded(_EDGE)
     paths = [path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")]
     for target in paths:
-        figure.savefig(target, dpi=150, metadata={"Date": None} if target.suffix == ".svg" else None)
+        metadata = {"Date": None} if target.suffix == ".svg" else None
+        figure.savefig(target, dpi=_DPI, bbox_inches=box, metadata=metadata)
     return paths

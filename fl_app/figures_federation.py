@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
 from dpforest.errors import DPForestError
 from fl_app.data import client_data
 from fl_app.experiment import Experiment
-from fl_app.figures import STYLE, legend_below, promise, save_figure, setting_label, short_unit, together
-from fl_app.looks import colour_of
-from fl_app.results import telling_of_methods
+from fl_app.figures import STYLE, legend_below, log_axis, promise, save_figure, setting_looks, short_unit, together
+from fl_app.looks import PUBLISHED, Look
 
-_DASHES = ("-", "--", ":", "-.")
 log = logging.getLogger(__name__)
 
 Pair = tuple[dict[str, Any], dict[str, Any]]
@@ -48,12 +47,11 @@ def write_federation_figures(
         SVG and PNG files; none for runs of one round on rows that are not on this machine.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    of_methods = telling_of_methods(rows)
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
         for group in together(rows):
             pairs = group.of(list(zip(runs, rows, strict=True)))
-            if curves := convergence(pairs, of_methods):
+            if curves := convergence(pairs):
                 written += save_figure(_convergence(curves, pairs, group.title), folder / f"convergence-{group.name}")
             shares = label_shares(pairs[0][0]["config"])
             if shares is not None:
@@ -61,19 +59,23 @@ def write_federation_figures(
     return written
 
 
-def convergence(
-    pairs: Sequence[Pair], telling: Mapping[str, Sequence[str]]
-) -> dict[tuple[str, str, float, str], list[pd.DataFrame]]:
-    """Judged rounds of runs, by unit, strategy, epsilon and label.
+@dataclass(frozen=True)
+class Curve:
+    """Judged rounds of runs that differ in their seed only: a table a run, with ``round``, ``bytes`` and ``score``.
 
-    Returns
-    -------
-    dict
-        A table a run, with ``round``, ``bytes`` (sent so far, down and up) and ``score``; only runs of several judged
-        rounds. Runs with different privacy units never share a key.
+    ``bytes`` are those sent so far, down and up.
     """
+
+    unit: str
+    setting: str
+    epsilon: float
+    label: str
+    tables: list[pd.DataFrame]
+
+
+def convergence(pairs: Sequence[Pair]) -> list[Curve]:
+    """Learning curves of the runs that have several judged rounds, records first; units never share a curve."""
     found: dict[tuple[str, str, float, str], list[pd.DataFrame]] = {}
-    telling = {method: [n for n in names if n.startswith("strategy.")] for method, names in telling.items()}
     for run, row in pairs:
         table = pd.read_csv(run["folder"] / "rounds.csv")
         metric = "accuracy" if "accuracy" in table else "r2"
@@ -82,12 +84,12 @@ def convergence(
         sent = (table["bytes_down"] + table["bytes_up"]).cumsum()
         judged = pd.DataFrame({"bytes": sent, "score": table[metric]}).dropna()
         judged["round"] = np.arange(1, len(judged) + 1)  # an exchange before the first round makes no model
-        epsilon = float(row["epsilon"])
-        words = [setting_label(row, telling)]
-        words += [f"epsilon {epsilon:g}"] if np.isfinite(epsilon) else []
-        label = f"{', '.join(words)} ({promise(row)})"
-        found.setdefault((short_unit(row["unit"]), str(row["strategy"]), epsilon, label), []).append(judged)
-    return dict(sorted(found.items()))
+        epsilon, setting = float(row["epsilon"]), str(row["setting"])
+        at = f", epsilon {epsilon:g}" if np.isfinite(epsilon) else ""
+        key = (short_unit(row["unit"]), setting, epsilon, f"{setting}{at} ({promise(row)})")
+        found.setdefault(key, []).append(judged)
+    ordered = sorted(found.items(), key=lambda item: (item[0][0] != "record", item[0]))
+    return [Curve(*key, tables) for key, tables in ordered]
 
 
 def label_shares(config: dict[str, Any]) -> pd.DataFrame | None:
@@ -116,10 +118,10 @@ def label_shares(config: dict[str, Any]) -> pd.DataFrame | None:
     return table.div(table.sum(axis=1).clip(lower=1), axis=0)
 
 
-def _convergence(
-    curves: dict[tuple[str, str, float, str], list[pd.DataFrame]], pairs: Sequence[Pair], title: str
-) -> Figure:
-    units = sorted({unit for unit, *_ in curves})
+def _convergence(curves: Sequence[Curve], pairs: Sequence[Pair], title: str) -> Figure:
+    units = list(dict.fromkeys(curve.unit for curve in curves))
+    looks = setting_looks([row for _, row in pairs])
+    epsilons = sorted({curve.epsilon for curve in curves if np.isfinite(curve.epsilon)})
     figure = Figure(figsize=(9.2, 3.9 * len(units)), layout="constrained")
     raw_rows = {row["bytes_of_rows"] for _, row in pairs if row.get("bytes_of_rows")}
     metric = "accuracy" if "accuracy" in pairs[0][1] else "R^2"
@@ -128,16 +130,18 @@ def _convergence(
             first = figure.axes[0] if figure.axes else None
             above = figure.axes[column] if line else None
             axes = figure.add_subplot(len(units), 2, 2 * line + column + 1, sharey=first, sharex=above)
-            mine = {key: tables for key, tables in curves.items() if key[0] == unit}
-            for number, ((_, strategy, _, name), tables) in enumerate(mine.items()):
-                _mean_curve(axes, tables, over, colour_of(strategy), _DASHES[number % 4], name)
+            for curve in curves:
+                if curve.unit == unit:
+                    look = looks[curve.setting]
+                    if curve.epsilon in epsilons:
+                        look = look.at_level(epsilons.index(curve.epsilon), len(epsilons))
+                    _mean_curve(axes, curve, over, look)
             for size in raw_rows if over == "bytes" else ():
-                axes.axvline(size / 1e6, color="0.45", linestyle=":", linewidth=0.8, label="sending the raw rows")
+                axes.axvline(size / 1e6, color=PUBLISHED, linestyle=":", linewidth=0.8, label="sending the raw rows")
             if over == "bytes":
-                axes.set_xscale("log")  # methods differ by orders of magnitude
-                axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-                axes.xaxis.set_major_formatter("{x:g}")
-                axes.xaxis.set_minor_formatter(NullFormatter())
+                log_axis(axes)  # methods differ by orders of magnitude
+            else:
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_xlabel(label)
             axes.set_ylabel(metric)
             if not column:
@@ -146,14 +150,15 @@ def _convergence(
     return figure
 
 
-def _mean_curve(axes: Axes, tables: Sequence[pd.DataFrame], over: str, colour: str, line: str, label: str) -> None:
-    """Mean over seeds with their range, cut to the shortest run."""
-    shortest = min(map(len, tables))
-    x = np.mean([table[over][:shortest] for table in tables], axis=0) / (1e6 if over == "bytes" else 1)
-    scores = np.array([table["score"][:shortest] for table in tables])
-    axes.plot(x, scores.mean(axis=0), color=colour, linestyle=line, linewidth=1.2, label=label)
-    if len(tables) > 1:
-        axes.fill_between(x, scores.min(axis=0), scores.max(axis=0), color=colour, alpha=0.12, linewidth=0)
+def _mean_curve(axes: Axes, curve: Curve, over: str, look: Look) -> None:
+    """Mean over seeds with their range, cut to the shortest run; its marks are few, to tell curves apart."""
+    shortest = min(map(len, curve.tables))
+    x = np.mean([table[over][:shortest] for table in curve.tables], axis=0) / (1e6 if over == "bytes" else 1)
+    scores = np.array([table["score"][:shortest] for table in curve.tables])
+    axes.plot(x, scores.mean(axis=0), color=look.colour, linestyle=look.line, marker=look.marker, markersize=4,
+              markevery=max(shortest // 4, 1), linewidth=1.2, label=curve.label)  # fmt: skip
+    if len(curve.tables) > 1:
+        axes.fill_between(x, scores.min(axis=0), scores.max(axis=0), color=look.colour, alpha=0.12, linewidth=0)
 
 
 def _label_map(shares: pd.DataFrame, title: str) -> Figure:

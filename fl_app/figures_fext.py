@@ -12,17 +12,21 @@ import matplotlib
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from dpforest.explain import compare_importances, mean_stability
-from fl_app.figures import STYLE, legend_below, promise, published, save_figure, setting_label
-from fl_app.results import telling_of_methods
+from fl_app.figures import STYLE, legend_below, promise, published_on, save_figure
+from fl_app.looks import PUBLISHED
 from fl_app.run_folder import write_table
 from fl_app.tables import columns
 
 _METRICS = {"mse": "MSE", "r2": "R^2", "pearson": "Pearson correlation", "accuracy": "accuracy"}
 _TOP = 5  # features whose overlap is counted
 _SHOWN = 12  # features in the bars
-_MAPPED = 60  # features in the heat map
+_MAPPED = 40  # features in the heat map
+_NAME = 0.075  # inches that a letter of a feature's name takes
+_LINES = ("-", "--", ":", "-.")
+_TOLD = ("x:", "+-.")  # a source's curves
 _STABILITY = "importance_stability.csv"
 
 Pair = tuple[dict[str, Any], dict[str, Any]]
@@ -50,16 +54,17 @@ def write_round_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str,
     written: list[Path] = []
     groups = _groups(runs, rows)
     with matplotlib.rc_context(STYLE):
-        for number, ((dataset, split, setting), group) in enumerate(groups.items(), 1):
-            name = f"{dataset}-{split}-{number}" if len(groups) > 1 else f"{dataset}-{split}"
-            title = f"{dataset}, {split} split: {setting}\n{promise(_finite_row(group))}"
+        for number, ((section, setting), group) in enumerate(groups.items(), 1):
+            row = _finite_row(group)
+            name = f"{row['slug']}-{number}" if len(groups) > 1 else str(row["slug"])
+            title = f"{section}: {setting}\n{promise(row)}"
             if curves := _curves(group):
-                written += save_figure(_rounds(curves, dataset, split, title), folder / f"rounds-{name}")
-            importances = _importances(group)
-            if importances:
+                written += save_figure(_rounds(curves, row, title), folder / f"rounds-{name}")
+            if importances := _importances(group):
                 features = _features(group)
                 written += save_figure(_bars(importances, features, title), folder / f"importance-{name}")
-                written += save_figure(_heat_map(importances, features, title), folder / f"importance-map-{name}")
+                if len(importances) > 1:
+                    written += save_figure(_heat_map(importances, features, title), folder / f"importance-map-{name}")
     if stability := stability_rows(runs, rows):
         write_table(folder / _STABILITY, stability)
     return written
@@ -75,13 +80,11 @@ def stability_rows(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]
         and ``..._to_no_privacy`` as means over seeds against the mean importances at epsilon = inf.
     """
     found = []
-    for (dataset, split, setting), group in _groups(runs, rows).items():
+    for (section, setting), group in _groups(runs, rows).items():
         importances = _importances(group)
         reference = np.mean(importances[math.inf], axis=0) if math.inf in importances else None
         for epsilon, vectors in importances.items():
-            row: dict[str, Any] = {
-                "dataset": dataset, "split": split, "setting": setting, "epsilon": epsilon, "runs": len(vectors),
-            }  # fmt: skip
+            row: dict[str, Any] = {"section": section, "setting": setting, "epsilon": epsilon, "runs": len(vectors)}
             top = min(_TOP, vectors.shape[1])
             if len(vectors) > 1:
                 between = mean_stability(vectors.tolist(), top)
@@ -91,7 +94,7 @@ def stability_rows(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]
                 ordered = [pair.spearman for pair in against if not math.isnan(pair.spearman)]
                 row["spearman_to_no_privacy"] = float(np.mean(ordered)) if ordered else math.nan
                 row["overlap_to_no_privacy"] = float(np.mean([pair.overlap for pair in against]))
-            if len(row) > 5:
+            if len(row) > 4:
                 found.append(row)
     return found
 
@@ -100,23 +103,19 @@ def stability_table(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any
     """`stability_rows` for the terminal; empty if there is nothing to compare."""
     names = ("spearman", "overlap", "spearman_to_no_privacy", "overlap_to_no_privacy")
     lines = [
-        [str(row["dataset"]), str(row["setting"]), f"{row['epsilon']:g}", str(row["runs"])]
+        [str(row["setting"]), f"{row['epsilon']:g}", str(row["runs"])]
         + [f"{row[name]:.2f}" if name in row else "" for name in names]
         for row in stability_rows(runs, rows)
     ]
-    header = ["dataset", "importances of", "epsilon", "runs", "rank corr.", f"top {_TOP}"]
+    header = ["importances of", "epsilon", "runs", "rank corr.", f"top {_TOP}"]
     return columns([*header, "rank corr. to inf", f"top {_TOP} to inf"], lines) if lines else ""
 
 
-def _groups(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str, str], Group]:
-    """Runs that differ in epsilon and seed only."""
-    telling = {
-        method: [name for name in names if name != "partition"]  # is said anyway
-        for method, names in telling_of_methods(rows).items()
-    }
-    groups: dict[tuple[str, str, str], Group] = {}
+def _groups(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], Group]:
+    """Runs of a section that differ in epsilon and seed only."""
+    groups: dict[tuple[str, str], Group] = {}
     for run, row in zip(runs, rows, strict=True):
-        key = str(row["dataset"]), str(row["split"]), f"{setting_label(row, telling)} {row['partition']}"
+        key = str(row["section"]), str(row["setting"])
         groups.setdefault(key, {}).setdefault(float(row["epsilon"]), []).append((run, row))
     return {key: dict(sorted(group.items())) for key, group in sorted(groups.items())}
 
@@ -165,28 +164,26 @@ def _label(epsilon: float) -> str:
 
 
 def _colour(number: int, of: int) -> Any:
-    return colormaps["viridis"](0.3 + 0.55 * number / max(of - 1, 1))  # seen on white and on black
+    return colormaps["viridis"](0.35 + 0.45 * number / max(of - 1, 1))  # seen on white and on black
 
 
-def _rounds(
-    curves: dict[str, dict[float, tuple[np.ndarray, np.ndarray]]], dataset: str, split: str, title: str
-) -> Figure:
+def _rounds(curves: dict[str, dict[float, tuple[np.ndarray, np.ndarray]]], row: dict[str, Any], title: str) -> Figure:
     shown = [metric for metric in ("mse", "pearson", "accuracy") if metric in curves]
     figure = Figure(figsize=(4.6 * len(shown), 4.4), layout="constrained")
     for number, metric in enumerate(shown, 1):
         axes = figure.add_subplot(1, len(shown), number)
         for place, (epsilon, (rounds, values)) in enumerate(curves[metric].items()):
             colour = _colour(place, len(curves[metric]))
-            axes.plot(rounds, values.mean(axis=0), color=colour, linewidth=1.2, label=_label(epsilon))
+            axes.plot(rounds, values.mean(axis=0), color=colour, linestyle=_LINES[place % 4], linewidth=1.2,
+                      label=_label(epsilon))  # fmt: skip
             if len(values) > 1:
                 axes.fill_between(rounds, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.12, linewidth=0)
         if metric == "mse":
-            for source in sorted((Path(__file__).parent / "published").glob("*.yaml")):
-                told = published(source.stem)
-                if (told["dataset"], told["split"]) == (dataset, split):
-                    for label, points in told.get("mse", {}).items():
-                        axes.plot(list(points), list(points.values()), color="0.45", marker="x", linestyle=":",
-                                  linewidth=0.8, label=f"{told['source']}: {label}")  # fmt: skip
+            for told in published_on(str(row["dataset"]), str(row["split"])):
+                for mark, (label, points) in zip(_TOLD, told.get("mse", {}).items(), strict=False):
+                    axes.plot(list(points), list(points.values()), mark, color=PUBLISHED, linewidth=0.8,
+                              label=f"{told['source']}: {label}")  # fmt: skip
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("round")
         axes.set_ylabel(_METRICS[metric])
         if number == 1:
@@ -199,7 +196,8 @@ def _bars(importances: dict[float, np.ndarray], features: Sequence[str], title: 
     """Mean importance of the features that matter most without (or with the least) privacy, with the range of seeds."""
     last = importances[max(importances)].mean(axis=0)
     order = np.argsort(-last, kind="stable")[:_SHOWN]
-    figure = Figure(figsize=(max(5.5, 0.75 * len(order)), 4.2), layout="constrained")
+    names = _NAME * max(len(features[i]) for i in order) / math.sqrt(2)  # they stand at 45 degrees
+    figure = Figure(figsize=(max(5.5, 0.75 * len(order)), 3.6 + names), layout="constrained")
     axes = figure.add_subplot()
     width = 0.8 / len(importances)
     for number, (epsilon, vectors) in enumerate(importances.items()):
@@ -224,7 +222,7 @@ def _heat_map(importances: dict[float, np.ndarray], features: Sequence[str], tit
         most = np.sort(np.argsort(-percent.max(axis=1), kind="stable")[:_MAPPED])
         percent, features = percent[most], [features[i] for i in most]
         title += f"\nthe {_MAPPED} features that matter most at any epsilon"
-    names = 0.075 * max(map(len, features))  # inches that the longest takes
+    names = _NAME * max(map(len, features))
     size = (max(2.2 + names + 0.75 * len(importances), 5.2), 1.4 + 0.2 * len(features))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from fl_app.figures import STYLE, legend_below, save_figure, setting_label, together
+from fl_app.figures import METRICS, STYLE, file_name, legend_below, log_axis, save_figure, setting_label
 from fl_app.results import telling_of_methods
 
 _MARKERS = ("o", "s", "^", "D")
@@ -19,13 +19,15 @@ _MARKERS = ("o", "s", "^", "D")
 Row = dict[str, Any]
 
 
-def write_setting_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
+def write_setting_figures(title: str, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the score against the share of bad clients, and against rows times epsilon, where they vary.
 
     Parameters
     ----------
+    title : str
+        Which runs these are; a part of the files' names.
     rows : sequence of mapping
-        Runs as flat rows, from `fl_app.results.result_row`.
+        Flat rows of runs that differ in nothing else but their method: a `fl_app.report.gather.Family`.
     folder : Path
         Made if it is not there.
 
@@ -38,34 +40,36 @@ def write_setting_figures(rows: Sequence[Row], folder: Path) -> list[Path]:
     of_methods = telling_of_methods(rows)
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
-        for group in together(rows):
-            part = group.of(rows)
-            attacked = [row for row in part if row.get("strategy.attack_share") is not None]
-            if len({row["strategy.attack_share"] for row in attacked}) > 1:
-                points = [
-                    (f"{_label(row, of_methods)}, epsilon {row['epsilon']:g}", 100 * row["strategy.attack_share"], row)
-                    for row in attacked
-                ]
-                written += save_figure(_figure(points, "bad clients, %", group.title), folder / f"attack-{group.name}")
-            private = [row for row in part if row.get("public_rows") and np.isfinite(row["epsilon"])]
-            if len({row["public_rows"] for row in private}) > 1:
-                points = [
-                    (
-                        f"{_label(row, of_methods)}, {row['clients']} x {row['public_rows']} rows",
-                        row["public_rows"] * row["epsilon"],
-                        row,
-                    )
-                    for row in private
-                ]
-                figure = _figure(points, "rows of a client times epsilon", group.title)
-                figure.axes[0].set_xscale("log")
-                written += save_figure(figure, folder / f"rows-{group.name}")
+        attacked = [row for row in rows if row.get("strategy.attack_share") is not None]
+        if len({row["strategy.attack_share"] for row in attacked}) > 1:
+            points = [
+                (
+                    f"{_label(row, of_methods, 'strategy.attack_share')}, epsilon {row['epsilon']:g}",
+                    100 * row["strategy.attack_share"],
+                    row,
+                )
+                for row in attacked
+            ]
+            written += save_figure(_figure(points, "bad clients, %", title), folder / f"attack-{file_name(title)}")
+        private = [row for row in rows if row.get("public_rows") and np.isfinite(row["epsilon"])]
+        if len({row["public_rows"] for row in private}) > 1:
+            points = [
+                (
+                    f"{_label(row, of_methods, 'asked_clients')}, {row['clients']} x {row['public_rows']} rows",
+                    row["public_rows"] * row["epsilon"],
+                    row,
+                )
+                for row in private
+            ]
+            figure = _figure(points, "rows of a client times epsilon", title)
+            log_axis(figure.axes[0])
+            written += save_figure(figure, folder / f"rows-{file_name(title)}")
     return written
 
 
-def _label(row: Row, telling: Mapping[str, Sequence[str]]) -> str:
-    """Its setting, but for what the axis or the label itself says."""
-    own = [name for name in telling[row["strategy"]] if name not in ("asked_clients", "strategy.attack_share")]
+def _label(row: Row, telling: Mapping[str, Sequence[str]], said: str) -> str:
+    """Its setting, but for what is said anyway."""
+    own = [name for name in telling[row["strategy"]] if name != said]
     return setting_label(row, {row["strategy"]: own})
 
 
@@ -82,11 +86,11 @@ def _figure(points: Sequence[tuple[str, float, Row]], what: str, title: str) -> 
         at = sorted(scores)
         mean = np.array([np.mean(scores[x]) for x in at])
         spread = [mean - [min(scores[x]) for x in at], [max(scores[x]) for x in at] - mean]
-        colour = colormaps["viridis"](0.85 * number / max(len(lines) - 1, 1))
+        colour = colormaps["viridis"](0.3 + 0.55 * number / max(len(lines) - 1, 1))  # seen on white and on black
         axes.errorbar(at, mean, yerr=spread, label=label, color=colour, marker=_MARKERS[number % 4], markersize=4,
                       capsize=2, linewidth=1.2)  # fmt: skip
     axes.set_xlabel(what)
-    axes.set_ylabel("accuracy" if metric == "accuracy" else "R^2")
+    axes.set_ylabel(METRICS[metric])
     axes.set_title(title, loc="left", fontsize=9)
     legend_below(figure)
     return figure

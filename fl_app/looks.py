@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 _LINES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D", "v", "P", "X")
@@ -30,6 +30,13 @@ class Look:
             _MARKERS[(_MARKERS.index(self.marker) + number) % len(_MARKERS)],
             _LINES[(_LINES.index(self.line) + number) % len(_LINES)],
         )
+
+    def at_level(self, number: int, of: int) -> Look:
+        """The look at one of several epsilons: the smaller it is, the lighter; each has a mark of its own."""
+        if of < 2:
+            return self
+        marker = _MARKERS[(_MARKERS.index(self.marker) + 1 + number) % len(_MARKERS)]
+        return replace(self, colour=_shade(self.colour, 0.45 - 0.9 * number / (of - 1)), marker=marker)
 
 
 # Okabe and Ito's colours, without yellow (too light on white), then darker ones of Tol's. A published setting has the
@@ -73,7 +80,7 @@ def known_looks() -> Mapping[str, Look]:
     return _LOOKS
 
 
-def look_of(row: Mapping[str, Any]) -> Look:
+def look_of(row: Mapping[Any, Any]) -> Look:
     """The look of a run's method; boosting with secure aggregation and published settings have their own."""
     strategy = str(row["strategy"])
     for setting in ("noise", "accounting"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from scipy.stats import rankdata
@@ -38,34 +37,34 @@ def compare_importances(first: Sequence[float], second: Sequence[float], top: in
     DPForestError
         They differ in length, or ``top`` is not between 1 and that length.
     """
-    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if a.ndim != 1 or a.shape != b.shape:
-        raise DPForestError(f"importances have shapes {a.shape} and {b.shape}; they must be of the same features")
-    if not 1 <= top <= len(a):
-        raise DPForestError(f"top {top} must be from 1 to the number of features, {len(a)}")
-    ranks = rankdata(a), rankdata(b)
-    ordered = ranks[0].std() > 0 and ranks[1].std() > 0
-    spearman = float(np.corrcoef(*ranks)[0, 1]) if ordered else np.nan
-    return Stability(spearman, len(_top(a, top) & _top(b, top)) / top, top)
+    return mean_stability([first, second], top)
 
 
 def mean_stability(importances: Sequence[Sequence[float]], top: int = 5) -> Stability:
-    """Mean agreement of all pairs of several runs.
+    """Mean agreement of all pairs of several runs; pairs in which one has no order count for the overlap only.
 
     Raises
     ------
     DPForestError
-        There are fewer than two.
+        There are fewer than two, they differ in length, or ``top`` is not between 1 and that length.
     """
     if len(importances) < 2:
         raise DPForestError("stability needs the importances of at least two runs")
-    pairs = [compare_importances(a, b, top) for a, b in combinations(importances, 2)]
-    ordered = [pair.spearman for pair in pairs if not np.isnan(pair.spearman)]
-    return Stability(
-        float(np.mean(ordered)) if ordered else np.nan, float(np.mean([pair.overlap for pair in pairs])), top
-    )
-
-
-def _top(importances: np.ndarray, top: int) -> set[int]:
-    """The most important features; the earlier of equals."""
-    return set(np.argsort(-importances, kind="stable")[:top].tolist())
+    vectors = [np.asarray(vector, dtype=np.float64) for vector in importances]
+    first = vectors[0]
+    for other in vectors:
+        if other.ndim != 1 or other.shape != first.shape:
+            raise DPForestError(
+                f"importances have shapes {first.shape} and {other.shape}; they must be of the same features"
+            )
+    if not 1 <= top <= len(first):
+        raise DPForestError(f"top {top} must be from 1 to the number of features, {len(first)}")
+    ranks = rankdata(vectors, axis=1)
+    ranks = ranks[ranks.std(axis=1) > 0]
+    spearman = float(np.corrcoef(ranks)[np.triu_indices(len(ranks), 1)].mean()) if len(ranks) > 1 else np.nan
+    # The most important features; the earlier of equals.
+    best = np.argsort(-np.array(vectors), axis=1, kind="stable")[:, :top]
+    among = np.zeros((len(vectors), len(first)))
+    np.put_along_axis(among, best, 1.0, axis=1)
+    common = (among @ among.T)[np.triu_indices(len(vectors), 1)]
+    return Stability(spearman, float(common.mean()) / top, top)

@@ -23,7 +23,7 @@ class Contender:
     row: dict[str, object]
     score: Interval
     seeds: dict[Any, float]
-    clients: dict[Any, tuple[float, float]]
+    clients: dict[tuple[Any, Any], tuple[float, float]]
 
     def __str__(self) -> str:
         return f"{self.setting} ({_number(self.score)})"
@@ -98,8 +98,8 @@ class Answer:
             for leader, span in groupby(verdicts, key=_leader):
                 epsilons = [verdict.epsilon for verdict in span]
                 first, last = f"{epsilons[0]:g}", f"{epsilons[-1]:g}"
-                spans.append(f"{leader} at epsilon {first}" + (f" to {last}" if last != first else ""))
-            sentences.append(f"Per {unit}: {', '.join(spans)}.")
+                spans.append(f"at epsilon {first}{f' to {last}' if last != first else ''}, {leader}")
+            sentences.append(f"Per {unit}: {'; '.join(spans)}.")
         return " ".join(sentences)
 
     def words(self) -> list[str]:
@@ -143,51 +143,51 @@ def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
         seeds: dict[Any, float] = {
             pair: float(score) for pair, score in runs.groupby("pair")[section.metric].mean().items()
         }
-        clients: dict[Any, tuple[float, float]] = {}
+        clients: dict[tuple[Any, Any], tuple[float, float]] = {}
         name = "accuracy" if classes else "mse"
         if name in judged:
             own = judged[judged["number"].isin(runs.index) & judged[name].notna()]
-            mean = own.groupby("client")[[name, "test_rows"]].mean()
             sign = 1 if classes else -1
-            clients = {c: (sign * float(row[name]), float(row["test_rows"])) for c, row in mean.iterrows()}
+            lines = zip(own["number"], own["client"], sign * own[name], own["test_rows"], strict=True)
+            clients = {(section.rows[n]["pair"], client): (score, rows) for n, client, score, rows in lines}
         score = mean_interval(list(seeds.values()))
         found.append(Contender(str(setting), section.rows[runs.index[0]], score, seeds, clients))
     return tuple(sorted(found, key=lambda contender: -contender.score.mean))
 
 
 def _leader(verdict: Verdict) -> str:
-    ties = [other.setting for other in verdict.ties]
+    best, ties = verdict.best.setting, [other.setting for other in verdict.ties]
     if len(verdict.ranking) == 1:
-        return f"{verdict.best.setting} is the only method with a guarantee"
+        return f"{best} is the only method with a guarantee"
     if not ties:
-        return f"{verdict.best.setting} is best"
-    if len(ties) > 2:
-        return f"{verdict.best.setting} has the highest mean, but no difference from {len(ties)} others is shown"
-    return f"{verdict.best.setting} has the highest mean, but no difference from {' and '.join(ties)} is shown"
+        return f"{best} is best"
+    others = " and ".join(ties) if len(ties) < 3 else f"{len(ties)} others"
+    if verdict.best.score.n < FEWEST_SEEDS:
+        return f"{best} has the highest mean, but of too few seeds to tell it from {others}"
+    return f"{best} has the highest mean, but no difference from {others} is shown"
 
 
 def _gap(second: Contender, gap: Difference) -> str:
     if gap.seeds is None:
         return f"{second} has no seed in common with it, so they are not compared"
-    over = f"{gap.seeds.mean:.3f}"
+    over = f"{gap.seeds.mean:z.3f}"
     if not math.isnan(gap.seeds.low):
-        over += f" [{gap.seeds.low:.3f} to {gap.seeds.high:.3f}]"
+        over += f" [{gap.seeds.low:z.3f} to {gap.seeds.high:z.3f}]"
     if gap.is_one:
         return f"it is ahead of {second} by {over}"
     if gap.seeds.n < FEWEST_SEEDS:
-        return f"{second} follows by {over}, but {_seeds(gap.seeds.n)} are too few to call that a difference".replace(
-            "1 seed are", "1 seed is"
-        )
+        few = "1 seed is" if gap.seeds.n == 1 else f"{gap.seeds.n} seeds are"
+        return f"{second} follows by {over}, but {few} too few to call that a difference"
     if gap.seeds.excludes_zero and gap.clients is not None:
         return (
             f"no difference from {second} is shown: {over} over seeds, but "
-            f"{gap.clients.low:.3f} to {gap.clients.high:.3f} over clients"
+            f"{gap.clients.low:z.3f} to {gap.clients.high:z.3f} over clients"
         )
     return f"no difference from {second} is shown: {over}"
 
 
 def _number(score: Interval) -> str:
-    return f"{score.mean:.3f}" if math.isnan(score.low) else f"{score.mean:.3f} ± {score.half:.3f}"
+    return f"{score.mean:z.3f}" if math.isnan(score.low) else f"{score.mean:z.3f} ± {score.half:.3f}"
 
 
 def _seeds(n: int) -> str:

@@ -17,7 +17,7 @@ from fl_app.figures_ldp import write_ldp_figures
 from fl_app.figures_settings import write_setting_figures
 from fl_app.figures_users import write_user_figures
 from fl_app.report.answer import Answer
-from fl_app.report.gather import Section
+from fl_app.report.gather import OPEN, Family, Section
 from fl_app.report.plots import answer_picture, client_boxes, confusion_matrices, costs, settings_by_epsilon
 
 # Each is given runs, their rows and a folder, and returns the files that it wrote.
@@ -27,28 +27,31 @@ _EXPLAINED = 4  # methods whose rounds and importances are shown, the best ones
 
 # Where a figure goes and what it shows, by how its file name begins (the longest beginning decides), in order.
 _PLACES = {
-    "answer": ("answer", "Methods with a guarantee, the best of each epsilon first and named; bars are 95 % bootstrap "
-               "intervals over seeds. An ≈ says that no difference from another method is shown."),
+    "answer": ("answer", "Methods with a guarantee, the best of each epsilon first, larger and with its score; bars "
+               "are 95 % bootstrap intervals over seeds. An ≈ says that no difference from another method is shown."),
     "epsilon": ("score", "Mean over seeds and folds, bars from the lowest to the highest. Hollow: no valid guarantee. "
                 "Grey crosses: published values with their source."),
-    "convergence": ("learning", "Score after each round, and after each byte sent; bands span the seeds."),
-    "rounds": ("learning", "Scores over rounds by epsilon, with what the source claims. Of many methods, the best four "
+    "convergence": ("learning", "Score after each round, and after the bytes sent so far; bands span the seeds. The "
+                    "lighter, the smaller epsilon."),
+    "rounds": ("learning", "Scores over rounds by epsilon; grey: what a source claims. Of many methods, the best four "
                "are shown."),
     "clients": ("clients", "Each box: the clients' scores (means over seeds); the filled mark is the worst."),
     "alone": ("clients", "What each client reaches alone, without privacy."),
-    "labels": ("clients", "How the classes are spread over the clients (non-IID). Private facts, read from the data on "
-               "this machine and from no run."),
+    "labels": ("clients", "How the classes are spread over the clients (non-IID), as dealt in the first run. Private "
+               "facts, read from the data on this machine and from no run."),
     "confusion": ("confusion", "Share of each true class, in per cent; runs of all seeds together."),
     "importance": ("importance", "Mean decrease in impurity, of what clients sent; bars span the seeds. Of many "
                    "methods, the best four are shown; fl_app.compare draws all."),
-    "importance-map": ("importance", "The same for all features, by epsilon."),
+    "importance-map": ("importance", "The same as a heat map over epsilon, features in the order of the data."),
     "memorization": ("memorization", "Share of clients whose tree does better on its own test rows than on anyone "
                      "else's (Favero et al. 2024, section V-B)."),
-    "attack": ("settings", "Score against the share of clients with bad labels or trees."),
-    "rows": ("settings", "Score against the rows of a client times epsilon."),
+    "attack": ("joined", "Mean score against the share of clients with bad labels or trees; bars span the seeds."),
+    "rows": ("joined", "Mean score against the rows of a client times epsilon; bars span the seeds, and each number of "
+             "clients has a line of its own."),
     "ldp": ("settings", "Metrics and sizes of the noise at each level, with what the document says."),
     "users": ("clients", "Users' own forests against what differs between runs, and each user."),
-    "costs": ("cost", "Score against bytes and seconds."),
+    "costs": ("cost", "Mean score of each method against bytes and seconds, a mark an epsilon. Hollow: no valid "
+              "guarantee. Grey crosses: published values."),
 }  # fmt: skip
 
 
@@ -79,21 +82,29 @@ def draw(section: Section, answer: Answer, folder: Path) -> list[Drawn]:
         by_epsilon = settings_by_epsilon(section)
         if section.metric in section.frame:
             written += save_figure(costs(section), folder / "costs")
-            for epsilon in (nearest_to_one(by_epsilon), "no privacy"):
+            for epsilon in (nearest_to_one(by_epsilon), OPEN):
                 if epsilon in by_epsilon and (matrices := confusion_matrices(section, epsilon)) is not None:
                     written += save_figure(matrices, folder / f"confusion-{epsilon.replace(' ', '-')}")
     if section.metric in section.frame:
         for write in WRITERS:
             written += write(section.runs, section.rows, folder)
-        written += write_setting_figures(section.rows, folder)
         written += write_round_figures(*_few_settings(section), folder)
         written += write_federation_figures(*_few_curves(section), folder)
+    return _in_order(written)
+
+
+def draw_family(family: Family, folder: Path) -> list[Drawn]:
+    """Draw what joins the sections of a family; nothing where they say nothing together."""
+    return _in_order(write_setting_figures(family.title, family.rows, folder))
+
+
+def _in_order(written: Sequence[Path]) -> list[Drawn]:
     return sorted((_placed(path) for path in written if path.suffix == ".svg"), key=lambda drawn: drawn.order)
 
 
 def nearest_to_one(epsilons: Sequence[str] | dict[str, Any]) -> str:
     """The finite epsilon nearest to 1 on a logarithmic scale; empty without one."""
-    finite = [text for text in epsilons if text != "no privacy" and math.isfinite(float(text))]
+    finite = [text for text in epsilons if text != OPEN and math.isfinite(float(text))]
     return min(finite, key=lambda text: abs(math.log(float(text))), default="")
 
 

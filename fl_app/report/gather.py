@@ -20,9 +20,11 @@ from fl_app.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_r
 
 log = logging.getLogger(__name__)
 
-# What makes no other rows of what is held out: folds are pooled, and the split stands in the title. A public share is a
+# What makes no other question: folds and draws are pooled, and the split stands in the title. A public share is a
 # random part of the test rows; a note says who is judged without it.
-_SAME_ROWS = ("fold", "split", "public_share")
+_POOLED = ("seed", "fold", "split", "public_share")
+# What only a family's sections differ in: its figures have them on an axis or as lines.
+_JOINED = ("partition.clients", "strategy.attack", "strategy.attack_share")
 PRIVATE, UNPROVEN, OPEN = "holds", "none", "no privacy"
 
 
@@ -39,19 +41,18 @@ class Trouble:
 class Section:
     """Runs on the same rows with the same target and the same evaluation: only these are compared.
 
-    ``rows`` are `fl_app.results.result_row` of ``runs``, with ``setting`` (method and what tells it apart), ``state``
-    (`PRIVATE`, `UNPROVEN`, `OPEN`), ``pair`` (seed and fold) and ``per`` (the privacy unit in short) added.
+    ``slug`` is the title as a file name that no other section has, ``family`` the title without what its family's
+    sections differ in. ``rows`` are `fl_app.results.result_row` of ``runs``, with ``section`` (the title), ``slug``,
+    ``setting`` (method and what tells it apart), ``state`` (`PRIVATE`, `UNPROVEN`, `OPEN`), ``pair`` (seed, fold and
+    other draws) and ``per`` (the privacy unit in short) added.
     """
 
     title: str
+    slug: str
+    family: str
     metric: str
     runs: list[dict[str, Any]]
     rows: list[dict[str, Any]]
-
-    @property
-    def slug(self) -> str:
-        """The title as a file name."""
-        return file_name(self.title)
 
     @cached_property
     def note(self) -> str:
@@ -81,6 +82,14 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Family:
+    """Sections that differ only in their number of clients or in their bad clients: figures may join, never average."""
+
+    title: str
+    rows: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
 class Gathered:
     """All that was found below the folders of a report."""
 
@@ -92,6 +101,17 @@ class Gathered:
     def rows(self) -> list[dict[str, Any]]:
         """The rows of all sections."""
         return [row for section in self.sections for row in section.rows]
+
+    @property
+    def families(self) -> list[Family]:
+        """Sections that figures may join."""
+        titles = dict.fromkeys(section.family for section in self.sections)
+        members = {title: [section for section in self.sections if section.family == title] for title in titles}
+        return [
+            Family(title, [row for section in several for row in section.rows])
+            for title, several in members.items()
+            if len(several) > 1
+        ]
 
 
 def gather(folders: Sequence[Path]) -> Gathered:
@@ -125,22 +145,25 @@ def gather(folders: Sequence[Path]) -> Gathered:
         runs[json.dumps([what, _target(run["metrics"])], sort_keys=True)] = run
     if not runs and not troubles:
         raise DPForestError(f"no run in {', '.join(map(str, folders))}: give folders that a run or a sweep wrote")
-    return Gathered(_sections(list(runs.values())), troubles, read - len(runs))
+    return Gathered(sections(list(runs.values())), troubles, read - len(runs))
 
 
 def _read(folder: Path) -> dict[str, Any]:
     run = read_run(folder)
     run["clients"] = pd.read_csv(folder / "clients.csv")
     run["rounds"] = pd.read_csv(folder / "rounds.csv")
-    row = result_row(run)
     if not {"client", "bytes_up"} <= set(run["clients"]) or not {"round", "bytes_up"} <= set(run["rounds"]):
         raise DPForestError("clients.csv or rounds.csv lacks its columns")
-    run["row"] = row | {
-        "state": _state(row),
-        "per": short_unit(row["unit"]),
-        "pair": (row["seed"], row["fold"]),
-    }
+    run["row"] = row_of(run)
     return run
+
+
+def row_of(run: dict[str, Any]) -> dict[str, Any]:
+    """A run's flat row with what does not depend on other runs: see `Section`."""
+    row, config = result_row(run), run["config"]
+    draws = (config["evaluation"].get("seed"), config["partition"].get("seed"))
+    added = {"state": _state(row), "per": short_unit(row["unit"]), "pair": (row["seed"], row["fold"], *draws)}
+    return row | added
 
 
 def _target(metrics: dict[str, Any]) -> Any:
@@ -157,48 +180,67 @@ def _state(row: dict[str, Any]) -> str:
     return UNPROVEN if row["guarantee"].startswith("guarantee: none") else PRIVATE
 
 
-def _identity(run: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def _identity(run: dict[str, Any]) -> dict[str, str]:
     """What must be equal for two scores to be of the same thing."""
     config = run["config"]
     facts = {f"dataset.{key}": value for key, value in config["dataset"].items() if key not in ("name", "path")}
     if config["dataset"]["name"] == "table":  # a path says which table it is; elsewhere only where a data set lies
         facts["dataset.path"] = config["dataset"].get("path")
-    facts |= {f"partition.{key}": value for key, value in config["partition"].items()}
-    facts |= {f"evaluation.{key}": value for key, value in config["evaluation"].items() if key not in _SAME_ROWS}
-    facts["target"] = _target(run["metrics"])
-    return (
-        ("dataset", str(config["dataset"]["name"])),
-        ("split", str(config["evaluation"]["split"])),
-        *((key, json.dumps(value)) for key, value in sorted(facts.items())),
-    )
+    for part in ("partition", "evaluation"):
+        facts |= {f"{part}.{key}": value for key, value in config[part].items() if key not in _POOLED}
+    # Bad clients are what happens to a method, not a setting that one may choose.
+    bad = config["strategy"].get("attack_share") or 0
+    facts = dict(sorted(facts.items())) | {
+        "target": _target(run["metrics"]),
+        "strategy.attack_share": bad,
+        "strategy.attack": config["strategy"].get("attack") if bad else "none",
+    }
+    return {
+        "dataset": str(config["dataset"]["name"]),
+        "split": str(config["evaluation"]["split"]),
+        **{key: json.dumps(value) for key, value in facts.items()},
+    }
 
 
-def _sections(runs: Sequence[dict[str, Any]]) -> list[Section]:
-    groups: dict[tuple[tuple[str, str], ...], list[dict[str, Any]]] = {}
+def sections(runs: Sequence[dict[str, Any]]) -> list[Section]:
+    """Sort runs into sections; each run has its `row_of` as ``row``, which is completed."""
+    groups: dict[str, tuple[dict[str, str], list[dict[str, Any]]]] = {}
     for run in runs:
-        groups.setdefault(_identity(run), []).append(run)
-    sections = []
-    for identity, members in sorted(groups.items(), key=lambda item: item[0]):
-        facts = dict(identity)
-        rivals = [
-            dict(other)
-            for other in groups
-            if (dict(other)["dataset"], dict(other)["split"]) == (facts["dataset"], facts["split"])
-        ]
+        facts = _identity(run)
+        groups.setdefault(json.dumps(facts), (facts, []))[1].append(run)
+    found: list[Section] = []
+    for facts, members in sorted(groups.values(), key=lambda group: [_in_order(text) for text in group[0].values()]):
+        rivals = [f for f, _ in groups.values() if (f["dataset"], f["split"]) == (facts["dataset"], facts["split"])]
         differing = [key for key in facts if any(other.get(key) != facts[key] for other in rivals)]
+        family = _title(facts, [key for key in differing if key not in _JOINED])
         # The names of all classes make a long title: they stand in it only where nothing else tells sections apart.
         shorter = [key for key in differing if key != "target"]
         if sum(all(other.get(key) == facts[key] for key in shorter) for other in rivals) == 1:
             differing = shorter
-        words = [f"{key.rpartition('.')[2]} = {_plain(facts[key])}" for key in differing]
+        title = _title(facts, differing)
+        slug = file_name(title)
+        if any(section.slug == slug for section in found):
+            slug = f"{slug}-{len(found)}"
         rows = [run["row"] for run in members]
         telling = telling_of_methods(rows)
         for row in rows:
-            row["setting"] = setting_label(row, telling)
-        title = ", ".join([facts["dataset"], f"{facts['split']} split", *words])
+            row |= {"setting": setting_label(row, telling), "section": title, "slug": slug}
         metric = "accuracy" if any("accuracy" in row for row in rows) else "r2"
-        sections.append(Section(title, metric, list(members), rows))
-    return sections
+        found.append(Section(title, slug, family, metric, list(members), rows))
+    return found
+
+
+def _title(facts: dict[str, str], differing: Sequence[str]) -> str:
+    words = [f"{key.rpartition('.')[2].replace('_', ' ')} = {_plain(facts[key])}" for key in differing]
+    return ", ".join([facts["dataset"], f"{facts['split']} split", *words])
+
+
+def _in_order(text: str) -> tuple[bool, float, str]:
+    """Numbers by their size, before words."""
+    try:
+        return False, float(text), ""
+    except ValueError:
+        return True, 0.0, text
 
 
 def _plain(value: str) -> str:

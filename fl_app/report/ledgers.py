@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from fl_app.report.gather import OPEN, PRIVATE, Section
+from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def promises(section: Section) -> list[Promise]:
         number = runs.index[runs["epsilon"] == chosen][0]
         others = ", ".join(f"{epsilon:g}" for epsilon in finite if epsilon != chosen)
         found.append(_promise(str(setting), chosen, section.rows[number]["state"], section.runs[number], others))
-    order = (PRIVATE, "none", OPEN)
+    order = (PRIVATE, UNPROVEN, OPEN)
     return sorted(found, key=lambda promise: (order.index(promise.state), promise.setting))
 
 
@@ -72,6 +72,9 @@ def _promise(setting: str, epsilon: float, state: str, run: dict[str, Any], othe
 
 def _releases(ledger: dict[str, Any]) -> list[Release]:
     budget = float(ledger["budget"]["epsilon"])
+    # The squares of mu add up, where no release is drawn with a probability or has an epsilon of its own.
+    squares = sum(entry["times"] * float(entry["mu"]) ** 2 for entry in ledger["entries"])
+    only_mu = all(float(entry["mu"]) and entry["sampling"] == 1 for entry in ledger["entries"] if entry["protected"])
     lines = []
     for entry in ledger["entries"]:
         each, mu = float(entry["epsilon"]), float(entry["mu"])
@@ -80,7 +83,8 @@ def _releases(ledger: dict[str, Any]) -> list[Release]:
         elif math.isinf(each) or math.isinf(mu):
             protection, cost, share = f"{entry['mechanism']} without noise", "not bounded", ""
         elif mu:
-            protection, cost, share = entry["mechanism"], f"mu = {mu:.4g}", ""
+            protection, cost = entry["mechanism"], f"mu = {mu:.4g}"
+            share = f"{100 * entry['times'] * mu**2 / squares:.0f} %" if only_mu and math.isfinite(squares) else ""
         else:
             protection, cost = entry["mechanism"], f"epsilon = {each:.4g}"
             share = f"{100 * each * entry['times'] / budget:.0f} %" if math.isfinite(budget) else ""

@@ -17,8 +17,10 @@ from markupsafe import Markup, escape
 from fl_app.compare import comparison
 from fl_app.figures import published_for
 from fl_app.figures_fext import stability_rows
+from fl_app.figures_ldp import ldp_tables
+from fl_app.figures_users import user_table
 from fl_app.report.answer import Answer, answer
-from fl_app.report.drawing import Drawn, draw
+from fl_app.report.drawing import Drawn, draw, draw_family
 from fl_app.report.gather import Gathered, Section, gather
 from fl_app.report.ledgers import Promise, promises
 from fl_app.report.plots import settings_by_epsilon
@@ -27,15 +29,16 @@ from fl_app.tables import human_bytes
 
 REPORT = "report.html"
 FIGURES = "figures"
+JOINED = "joined"  # folder of the figures that join sections
 # Columns of the table of all runs: key of a row, heading, whether it is a number.
 _RUNS = (
-    ("setting", "method", False), ("section", "section", True), ("epsilon", "epsilon", True), ("delta", "delta", True),
-    ("state", "guarantee", False), ("per", "unit", False), ("trust", "trust", False), ("seed", "seed", True),
-    ("fold", "fold", True), ("accuracy", "accuracy", True), ("balanced_accuracy", "balanced", True),
-    ("macro_f1", "macro F1", True), ("log_loss", "log loss", True), ("r2", "R^2", True), ("mse", "MSE", True),
-    ("mae", "MAE", True), ("pearson", "Pearson", True), ("worst_client", "worst client", True),
-    ("rounds", "rounds", True), ("bytes_down", "bytes down", True), ("bytes_up", "bytes up", True),
-    ("seconds", "seconds", True), ("failures", "failures", True), ("run", "run", False),
+    ("setting", "method", False), ("number", "section", True), ("epsilon", "epsilon", True), ("delta", "delta", True),
+    ("state", "guarantee", False), ("per", "unit", False), ("seed", "seed", True), ("fold", "fold", True),
+    ("accuracy", "accuracy", True), ("balanced_accuracy", "balanced", True), ("macro_f1", "macro F1", True),
+    ("log_loss", "log loss", True), ("r2", "R^2", True), ("mse", "MSE", True), ("mae", "MAE", True),
+    ("pearson", "Pearson", True), ("worst_client", "worst client", True), ("rounds", "rounds", True),
+    ("bytes_down", "bytes down", True), ("bytes_up", "bytes up", True), ("seconds", "seconds", True),
+    ("failures", "failures", True), ("trust", "trust", False), ("run", "run", False),
 )  # fmt: skip
 
 
@@ -66,6 +69,7 @@ class Part:
     answer: Answer
     figures: dict[str, list[Shown]]
     table: tuple[list[str], list[list[str]]]
+    texts: list[tuple[str, str]]
     clients: list[list[str]]
     stability: list[dict[str, Any]]
     promises: list[Promise]
@@ -106,18 +110,17 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
     """Draw the figures, write the page, and return the answers that it opens with."""
     target.mkdir(parents=True, exist_ok=True)
     parts = []
-    slugs = [section.slug for section in gathered.sections]
     for number, section in enumerate(gathered.sections, 1):
         own = answer(section)
-        name = section.slug if slugs.count(section.slug) == 1 else f"{section.slug}-{number}"
-        drawn = draw(section, own, target / FIGURES / name)
-        parts.append(_part(number, section, own, drawn, target))
+        parts.append(_part(number, section, own, _shown(draw(section, own, target / FIGURES / section.slug), target)))
+    joined = [drawn for family in gathered.families for drawn in draw_family(family, target / FIGURES / JOINED)]
     environment = Environment(
         loader=PackageLoader("fl_app.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     header, runs = _runs_table(gathered.sections)
     page = environment.get_template("page.html.j2").render(
         parts=parts,
+        joined=_shown(joined, target),
         troubles=gathered.troubles,
         twice=gathered.twice,
         n_runs=len(gathered.rows),
@@ -135,18 +138,28 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
     return [part.answer for part in parts]
 
 
-def _part(number: int, section: Section, own: Answer, drawn: Sequence[Drawn], target: Path) -> Part:
+def _shown(drawn: Sequence[Drawn], target: Path) -> dict[str, list[Shown]]:
+    """Figures by their place."""
     figures: dict[str, list[Shown]] = {}
     for figure in drawn:
         markup = Markup(inline(figure.svg.read_text(encoding="utf-8"), str(escape(figure.caption))))
         names = [path.relative_to(target).as_posix() for path in (figure.svg, figure.png)]
         figures.setdefault(figure.place, []).append(Shown(markup, figure.caption, *names))
+    return figures
+
+
+def _part(number: int, section: Section, own: Answer, figures: dict[str, list[Shown]]) -> Part:
+    texts = {
+        "Accuracy by type of user, as in Liu et al. 2022, tables 3 and 4": user_table(section.runs, section.rows),
+        "The tables of the LDP document": ldp_tables(section.runs, section.rows),
+    }
     return Part(
         number=number,
         section=section,
         answer=own,
         figures=figures,
         table=_comparison(section),
+        texts=[(name, text) for name, text in texts.items() if text],
         clients=_client_table(section),
         stability=stability_rows(section.runs, section.rows) if section.metric in section.frame else [],
         promises=promises(section),
@@ -183,9 +196,10 @@ def _client_table(section: Section) -> list[list[str]]:
 
 def _runs_table(sections: Sequence[Section]) -> tuple[list[tuple[str, bool]], list[tuple[str, list[Cell]]]]:
     """Headings with whether they are numbers, and the lines with their method."""
-    rows = [{**row, "section": n} for n, section in enumerate(sections, 1) for row in section.rows]
-    rows.sort(key=lambda row: (row["section"], row["setting"], row["epsilon"], row["seed"], row["fold"]))
+    rows = [row | {"number": n} for n, section in enumerate(sections, 1) for row in section.rows]
+    rows.sort(key=lambda row: (row["number"], row["setting"], row["epsilon"], row["seed"], row["fold"]))
     present = [entry for entry in _RUNS if any(_known(row.get(entry[0])) for row in rows)]
+    present = [entry for entry in present if entry[0] != "number" or len(sections) > 1]
     lines = [(str(row["strategy"]), [_cell(key, row.get(key), number) for key, _, number in present]) for row in rows]
     return [(heading, number) for _, heading, number in present], lines
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
-from fl_app.figures import METRICS, legend_below, setting_looks
+from fl_app.figures import METRICS, legend_below, log_axis, published_on, setting_looks
 from fl_app.looks import PUBLISHED, Look
 from fl_app.report.answer import Answer, Verdict
 from fl_app.report.gather import OPEN, PRIVATE, Section
 
 _BOXES = 36  # in one row of axes
 _MATRICES = 6
+_CELL, _NUMBERED = 0.24, 12  # inches of a cell of a confusion matrix; most classes for which it has its number
 _LONGEST = 24  # characters of a class's name
 
 
@@ -27,12 +28,12 @@ def looks_of(section: Section) -> dict[str, Look]:
 
 
 def settings_by_epsilon(section: Section) -> dict[str, pd.DataFrame]:
-    """Runs by epsilon as it is printed; what protects nothing comes once, as ``no privacy``."""
+    """Runs by epsilon as it is printed; what protects nothing comes once, as `OPEN`."""
     frame = section.frame
     open_ = frame["state"] == OPEN
     found = {f"{epsilon:g}": runs for epsilon, runs in frame[~open_].groupby("epsilon")}
     if open_.any():
-        found["no privacy"] = frame[open_]
+        found[OPEN] = frame[open_]
     return found
 
 
@@ -78,14 +79,17 @@ def _verdict(axes: Axes, place: int, verdict: Verdict, looks: dict[str, Look]) -
             top = score.mean if math.isnan(score.high) else score.high
             sign = "" if not verdict.ties else "≈ "
             axes.annotate(
-                f"{sign}{score.mean:.2f}", (at, top), xytext=(0, 4), textcoords="offset points", ha="center",
+                f"{sign}{score.mean:z.2f}", (at, top), xytext=(0, 4), textcoords="offset points", ha="center",
                 fontsize=9, fontweight="bold", color=look.colour,
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
             )  # fmt: skip
 
 
 def client_boxes(section: Section) -> Figure | None:
-    """How well the model serves each client: a box of the clients' means over seeds, by setting and epsilon."""
+    """How well the model serves each client: a box of the clients' means over seeds, by setting and epsilon.
+
+    None where no run has scores of several clients.
+    """
     name = "accuracy" if section.metric == "accuracy" else "mse"
     if name not in section.clients:
         return None
@@ -95,7 +99,7 @@ def client_boxes(section: Section) -> Figure | None:
         for setting, members in runs.groupby("setting"):
             own = section.clients[section.clients["number"].isin(members.index)]
             scores = own.groupby("client")[name].mean().dropna()
-            if len(scores):
+            if len(scores) > 1:
                 groups.append((epsilon, str(setting), scores.to_numpy()))
     if not groups:
         return None
@@ -152,27 +156,34 @@ def confusion_matrices(section: Section, epsilon: str) -> Figure | None:
         return None
     across = min(3, len(matrices))
     down = math.ceil(len(matrices) / across)
-    classes = len(next(iter(matrices.values()))[1])
-    side = min(max(2.3, 0.34 * classes + 1.2), 7.0)
-    figure = Figure(figsize=(side * across + 0.9, (side + 0.3) * down + 0.3), layout="constrained")
-    for number, (setting, (counts, names)) in enumerate(matrices.items(), 1):
-        axes = figure.add_subplot(down, across, number)
+    # All have the same classes: their names stand at the left and below only.
+    labels = plain(next(iter(matrices.values()))[1])
+    classes = len(labels)
+    side = max(1.7, classes * (_CELL if classes <= _NUMBERED else 0.6 * _CELL))
+    names = 0.055 * max(map(len, labels))
+    size = (across * (side + 0.2) + names + 1.4, down * (side + 0.4) + names + 0.9)
+    figure = Figure(figsize=size, layout="constrained")
+    for number, (setting, (counts, _)) in enumerate(matrices.items()):
+        axes = figure.add_subplot(down, across, number + 1)
         share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        image = axes.imshow(share, cmap="viridis", vmin=0, vmax=100)
-        if classes <= 12:
+        image = axes.imshow(share, cmap="viridis", vmin=0, vmax=100, aspect="auto")
+        if classes <= _NUMBERED:
             for i, j in np.ndindex(*share.shape):
                 # Not quite black and white: the page replaces those two by the colours of its theme.
                 ink = "#010101" if share[i, j] > 60 else "#fefefe"
                 axes.text(j, i, f"{share[i, j]:.0f}", ha="center", va="center", color=ink, fontsize=6)
-        axes.set_xticks(range(classes), plain(names), rotation=60, ha="right", fontsize=6)
-        axes.set_yticks(range(classes), plain(names), fontsize=6)
+        first, last = number % across == 0, number + across >= len(matrices)
+        axes.set_xticks(range(classes), labels if last else [], rotation=60, ha="right", fontsize=6)
+        axes.set_yticks(range(classes), labels if first else [], fontsize=6)
         axes.grid(False)
-        axes.set_title(setting, fontsize=7, wrap=True)
-        if (number - 1) % across == 0:
+        axes.set_title("\n".join(textwrap.wrap(setting, 34)), fontsize=7)
+        if first:
             axes.set_ylabel("true class", fontsize=7)
-        axes.set_xlabel("predicted class", fontsize=7)
+        if last:
+            axes.set_xlabel("predicted class", fontsize=7)
     figure.colorbar(image, ax=figure.axes, label="share of the true class, %", shrink=0.7)
-    figure.suptitle(f"{section.title}: epsilon {epsilon}", x=0.01, ha="left", fontsize=9)
+    where = epsilon if epsilon == OPEN else f"epsilon {epsilon}"
+    figure.suptitle(f"{section.title}: {where}", x=0.01, ha="left", fontsize=9)
     return figure
 
 
@@ -192,17 +203,27 @@ def costs(section: Section) -> Figure:
                     mean[column] / unit, mean[section.metric], color=look.colour, marker=look.marker, markersize=5,
                     markerfacecolor=look.colour if state == PRIVATE else "white", linestyle="none", label=setting,
                 )  # fmt: skip
-        if column == "bytes" and "bytes_of_rows" in frame and frame["bytes_of_rows"].notna().any():
-            for size in sorted(frame["bytes_of_rows"].dropna().unique())[:2]:
+        if column == "bytes":
+            for size in sorted(frame["bytes_of_rows"].dropna().unique())[:2] if "bytes_of_rows" in frame else ():
                 axes.axvline(size / unit, color=PUBLISHED, linestyle=":", linewidth=0.8, label="sending the raw rows")
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
+            _published_costs(axes, section)
+        log_axis(axes)
         axes.set_xlabel(label)
         axes.set_ylabel(METRICS[section.metric])
     figure.suptitle(f"{section.title}: cost; a mark an epsilon, hollow: no guarantee", x=0.01, ha="left", fontsize=9)
     legend_below(figure)
     return figure
+
+
+def _published_costs(axes: Axes, section: Section) -> None:
+    """What sources say about megabytes and the accuracy that they bought."""
+    if section.metric != "accuracy":
+        return
+    for told in published_on(str(section.rows[0]["dataset"]), str(section.rows[0]["split"])):
+        for mark, (name, megabytes) in zip("x+12", told.get("megabytes", {}).items(), strict=False):
+            reached = list(told["accuracy"].get(name, {}).values()) or [told["without_privacy"][name]]
+            axes.plot([megabytes] * len(reached), reached, mark, color=PUBLISHED, markersize=5,
+                      label=f"{told['source']}, {name}")  # fmt: skip
 
 
 def plain(names: Sequence[str]) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 FEWEST_SEEDS = 3
@@ -34,7 +35,7 @@ class Interval:
         return self.low > 0 or self.high < 0
 
 
-def mean_interval(values: Sequence[float], weights: Sequence[float] | None = None) -> Interval:
+def mean_interval(values: ArrayLike, weights: ArrayLike | None = None) -> Interval:
     """Bootstrap interval of a mean.
 
     Percentile intervals of few values are too narrow; this one is expanded so that, for normal values, it is as wide as
@@ -42,8 +43,8 @@ def mean_interval(values: Sequence[float], weights: Sequence[float] | None = Non
 
     Parameters
     ----------
-    values : sequence of float, length n_values
-    weights : sequence of float, length n_values, optional
+    values : array-like of float, length n_values
+    weights : array-like of float, length n_values, optional
         For a weighted mean; they are drawn together with their values.
 
     Returns
@@ -88,17 +89,17 @@ class Difference:
 def difference(
     ahead: Mapping[Any, float],
     behind: Mapping[Any, float],
-    ahead_clients: Mapping[Any, tuple[float, float]],
-    behind_clients: Mapping[Any, tuple[float, float]],
+    ahead_clients: Mapping[tuple[Any, Any], tuple[float, float]],
+    behind_clients: Mapping[tuple[Any, Any], tuple[float, float]],
 ) -> Difference:
     """Compare two methods on what they have in common.
 
     Parameters
     ----------
-    ahead, behind : mapping of (seed, fold) to float
-        Score of each run.
-    ahead_clients, behind_clients : mapping of client to (float, float)
-        Mean score of each client over the runs, and its number of test rows.
+    ahead, behind : mapping of run to float
+        Score of each run, named by its seed, fold and other draws.
+    ahead_clients, behind_clients : mapping of (run, client) to (float, float)
+        Score of each client in each run, and its number of test rows.
 
     Returns
     -------
@@ -106,10 +107,13 @@ def difference(
         ``seeds`` is None without a seed in common, ``clients`` with fewer than two clients in common.
     """
     seeds = [ahead[key] - behind[key] for key in ahead if key in behind]
-    clients = [key for key in ahead_clients if key in behind_clients]
-    gaps = [ahead_clients[key][0] - behind_clients[key][0] for key in clients]
-    weights = [ahead_clients[key][1] for key in clients]
+    by_client: dict[Any, list[tuple[float, float]]] = {}
+    for key in ahead_clients:
+        if key in behind_clients:
+            score, rows = ahead_clients[key]
+            by_client.setdefault(key[1], []).append((score - behind_clients[key][0], rows))
+    gaps, weights = np.array([np.mean(runs, axis=0) for runs in by_client.values()]).reshape(-1, 2).T
     return Difference(
         mean_interval(seeds) if seeds else None,
-        mean_interval(gaps, weights) if len(gaps) > 1 and sum(weights) > 0 else None,
+        mean_interval(gaps, weights) if len(gaps) > 1 and weights.sum() > 0 else None,
     )

@@ -1,6 +1,7 @@
 """Rules, paths, pictures and stability of importances, on a tree small enough to read."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -142,6 +143,14 @@ def test_importances_without_any_order_have_no_rank_correlation():
     flat = compare_importances([0, 0, 0], [1, 2, 3], top=1)
     assert math.isnan(flat.spearman)
     assert mean_stability([[0, 0, 0], [1, 2, 3], [1, 2, 3]], top=1).spearman == pytest.approx(1.0)
+
+
+def test_the_stability_of_many_is_the_mean_of_their_pairs():
+    many = np.random.default_rng(2).random((5, 8)).round(1).tolist()  # with equal ones among them
+    pairs = [compare_importances(a, b, top=3) for a, b in combinations(many, 2)]
+    found = mean_stability(many, top=3)
+    assert found.spearman == pytest.approx(np.mean([pair.spearman for pair in pairs]))
+    assert found.overlap == pytest.approx(np.mean([pair.overlap for pair in pairs]))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ import pytest
 
 from fl_app.compare import comparison_table
 from fl_app.config import compose_config, to_experiment
-from fl_app.figures import against_epsilon, by_dataset, published, setting_label, write_figures
+from fl_app.figures import against_epsilon, published, setting_label, write_figures
 from fl_app.figures_federation import convergence, label_shares, write_federation_figures
+from fl_app.report.gather import row_of, sections
 from fl_app.results import result_row, telling_columns, telling_of_methods
 
 RECORD = "one record added to or removed from one client's training rows"
@@ -47,6 +48,14 @@ def a_run(folder: Path, strategy: str, unit: str, epsilon: float = 1.0, **more: 
     }  # fmt: skip
 
 
+def rows_of(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Flat rows with their section and setting."""
+    for run in runs:
+        run["row"] = row_of(run)
+    sections(runs)
+    return [run["row"] for run in runs]
+
+
 def test_a_line_says_unit_trust_and_delta_and_units_never_share_one(tmp_path: Path) -> None:
     # The same method under two units does not exist; here it does, to show that the unit alone keeps lines apart.
     runs = [a_run(tmp_path / str(unit), "x", unit, accuracy=a) for unit, a in ((RECORD, 0.2), (CLIENT, 0.6))]
@@ -75,7 +84,6 @@ def test_settings_of_the_data_set_and_numbers_of_rounds_keep_runs_apart(tmp_path
     rows = [result_row(a_run(tmp_path, "x", RECORD, classes=classes, seed=classes)) for classes in (6, 12)]
     assert telling_columns(rows) == ["dataset.classes"]
     assert len(comparison_table(rows).splitlines()) == 4
-    assert [settings for _, _, settings in by_dataset(rows, telling_columns(rows))] == [("classes=12",), ("classes=6",)]
     rows[0]["dataset.classes"], rows[0]["asked_rounds"] = 12, 20
     assert telling_columns(rows) == ["asked_rounds"]
 
@@ -100,22 +108,22 @@ def test_what_pays_no_heed_to_epsilon_is_one_line_of_a_sweep_over_it(tmp_path: P
     runs = [a_run(tmp_path, "fedavg", RECORD, epsilon, seed=seed) for epsilon in (0.1, 1.0) for seed in (0, 1)]
     for run in runs:
         run["privacy"]["guarantee"] = "guarantee: none (weights)"
-    rows = [result_row(run) for run in runs]
+    rows = rows_of(runs)
     (line,) = comparison_table(rows).splitlines()[2:]
     # epsilon, delta, guarantee, unit, trust, runs
     assert re.search(r"inf +- +none +record +server trusted +2 ", line)
     write_figures(runs, rows, tmp_path / "f")
-    text = (tmp_path / "f" / "epsilon-hapt-row.svg").read_text()
+    text = (tmp_path / "f" / "epsilon-hapt-row-split.svg").read_text()
     assert "fedavg, no privacy" in text
 
 
 def test_convergence_is_over_rounds_and_all_bytes_and_by_unit(tmp_path: Path) -> None:
     runs = [a_run(tmp_path, "dp_sgd", RECORD), a_run(tmp_path, "dp_fedavg", CLIENT)]
-    rows = [result_row(run) for run in runs]
-    curves = convergence(list(zip(runs, rows, strict=True)), telling_of_methods(rows))
-    assert [(unit, strategy) for unit, strategy, *_ in curves] == [("client's whole data", "dp_fedavg"),
-                                                                    ("record", "dp_sgd")]  # fmt: skip
-    for (table,) in curves.values():
+    curves = convergence(list(zip(runs, rows_of(runs), strict=True)))
+    assert [(curve.unit, curve.setting) for curve in curves] == [("record", "dp_sgd"),
+                                                                  ("client's whole data", "dp_fedavg")]  # fmt: skip
+    for curve in curves:
+        (table,) = curve.tables
         # The first exchange was not judged, but its bytes count.
         assert list(table["round"]) == [1, 2, 3]
         assert list(table["bytes"]) == [300, 450, 600]
@@ -138,10 +146,10 @@ def test_figures_are_drawn_with_a_panel_for_each_unit(tmp_path: Path) -> None:
         for strategy, unit in (("dp_sgd", RECORD), ("dp_fedavg", CLIENT), ("fedavg", RECORD))
         for epsilon in (1.0, 8.0, math.inf)
     ]
-    rows = [result_row(run) for run in runs]
+    rows = rows_of(runs)
     written = write_figures(runs, rows, tmp_path / "f") + write_federation_figures(runs, rows, tmp_path / "f")
-    assert {path.name for path in written} >= {"epsilon-hapt-row.png", "convergence-hapt-row.svg"}
-    text = (tmp_path / "f" / "epsilon-hapt-row.svg").read_text()
+    assert {path.name for path in written} >= {"epsilon-hapt-row-split.png", "convergence-hapt-row-split.svg"}
+    text = (tmp_path / "f" / "epsilon-hapt-row-split.svg").read_text()
     assert "unit: one record" in text
     assert "unit: one client's whole data" in text
     assert "dp_sgd (record; server trusted; delta 1e-05)" in text
@@ -150,12 +158,16 @@ def test_figures_are_drawn_with_a_panel_for_each_unit(tmp_path: Path) -> None:
     assert "HAR chapter, table 1, DP-FedAvg" in text
 
 
+def labelled(runs: list[dict[str, Any]]) -> pd.DataFrame:
+    """Their rows, each curve labelled with its method, on a data set about which no source says anything."""
+    frame = pd.DataFrame(rows_of(runs)).assign(dataset="other")
+    return frame.assign(label=frame["strategy"])
+
+
 def test_what_has_no_budget_is_a_level_in_the_panels_of_all_units(tmp_path: Path) -> None:
     runs = [a_run(tmp_path, "dp_sgd", RECORD), a_run(tmp_path, "dp_fedavg", CLIENT)]
     runs.append(a_run(tmp_path, "centralized", RECORD, math.inf))
-    frame = pd.DataFrame([result_row(run) for run in runs])
-    frame["setting"] = frame["label"] = frame["strategy"]
-    panels = against_epsilon(frame, "other", "row", ()).axes
+    panels = against_epsilon(labelled(runs)).axes
     # Two units, and accuracy above balanced accuracy.
     assert [panel.get_ylabel() for panel in panels] == [
         "accuracy",
@@ -169,10 +181,9 @@ def test_what_has_no_budget_is_a_level_in_the_panels_of_all_units(tmp_path: Path
 
 
 def test_epsilons_of_published_values_have_ticks_too(tmp_path: Path) -> None:
-    frame = pd.DataFrame([result_row(a_run(tmp_path, "one_shot", RECORD))])
-    frame["setting"] = frame["label"] = frame["strategy"]
+    frame = labelled([a_run(tmp_path, "one_shot", RECORD)]).assign(dataset="hugadb")
     ran = {f"{epsilon:g}" for epsilon in frame["epsilon"]}
-    for panel in against_epsilon(frame, "hugadb", "row", ()).axes:
+    for panel in against_epsilon(frame).axes:
         # Favero et al. show epsilon 1 to 1000.
         assert {text.get_text() for text in panel.get_xticklabels()} == ran | {"1", "10", "100", "1000"}
 
@@ -180,9 +191,7 @@ def test_epsilons_of_published_values_have_ticks_too(tmp_path: Path) -> None:
 def test_only_marks_with_a_guarantee_are_filled(tmp_path: Path) -> None:
     runs = [a_run(tmp_path, name, RECORD) for name in ("kept", "none")]
     runs[1]["privacy"]["guarantee"] = "guarantee: none (weights)"
-    frame = pd.DataFrame([result_row(run) for run in runs])
-    frame["setting"] = frame["label"] = frame["strategy"]
-    handles, labels = against_epsilon(frame, "other", "row", ()).axes[0].get_legend_handles_labels()
+    handles, labels = against_epsilon(labelled(runs)).axes[0].get_legend_handles_labels()
     faces = [handle.lines[0].get_markerfacecolor() for handle in handles]
     assert {label: face == "white" for label, face in zip(labels, faces, strict=True)} == {"kept": False, "none": True}
 

@@ -17,6 +17,7 @@ from fl_app.figures_fext import _bars
 from fl_app.figures_ldp import ldp_tables, write_ldp_figures
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
+from fl_app.report.page import write_report
 from fl_app.results import read_runs, result_row
 
 PLAN = yaml.safe_load((conf_folder() / "experiment" / "ldp_document.yaml").read_text())
@@ -82,6 +83,12 @@ def test_figures_and_tables_are_written(runs: Path, tmp_path: Path) -> None:
     for path in [*written, tmp_path / "figures" / "ldp_document.txt"]:
         assert path.stat().st_size > 500
     assert write_ldp_figures([], [], tmp_path / "none") == []
+
+
+def test_the_report_holds_the_tables_too(runs: Path, tmp_path: Path) -> None:
+    page = write_report([runs], tmp_path).read_text(encoding="utf-8")
+    assert "The tables of the LDP document" in page
+    assert "document: 3.2 kB for one tree of depth 3" in page
 
 
 def test_what_the_document_prints() -> None:

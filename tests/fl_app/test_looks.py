@@ -70,3 +70,12 @@ def test_settings_of_one_method_have_shades_of_its_colour() -> None:
         red, green, blue = (int(variant.colour[i : i + 2], 16) for i in (1, 3, 5))
         assert red <= green < blue
     assert len({(variant.marker, variant.line, variant.colour) for variant in variants}) == 4
+
+
+def test_epsilons_of_one_method_are_told_apart_also_in_grey() -> None:
+    look = Look("#0072B2")
+    levels = [look.at_level(n, 6) for n in range(6)]
+    assert len({level.marker for level in [look, *levels]}) == 7
+    brightness = [sum(int(level.colour[i : i + 2], 16) for i in (1, 3, 5)) for level in levels]
+    assert brightness == sorted(brightness, reverse=True)
+    assert look.at_level(0, 1) == look

@@ -28,6 +28,8 @@ def write_run(
     unit: str = RECORD_UNIT,
     dataset: dict[str, Any] | None = None,
     evaluation: dict[str, Any] | None = None,
+    partition: dict[str, Any] | None = None,
+    public_rows: int | None = None,
     unprotected: str = "",
     noised: bool = True,
     noise_in_ledger: bool = True,
@@ -51,7 +53,7 @@ def write_run(
     config = {
         "strategy": {"name": strategy, **settings},
         "dataset": {"name": "watch", "features": "standard", **(dataset or {})},
-        "partition": {"kind": "subject", "clients": None},
+        "partition": {"kind": "subject", "clients": None, **(partition or {})},
         "evaluation": {"split": "row", "part": "test", "fold": 0, **(evaluation or {})},
         "privacy": {"epsilon": "inf" if math.isinf(epsilon) else epsilon, "delta": delta, "noise": "seeded"},
         "seed": seed,
@@ -66,6 +68,8 @@ def write_run(
         k = len(classes)
         metrics["confusion"] = np.where(np.eye(k, dtype=bool), right, (100 - right) // max(k - 1, 1)).tolist()
         metrics |= {"classes": list(classes), "balanced_accuracy": score, "worst_client": min(accuracy)}
+    if public_rows is not None:
+        metrics["public_rows"] = public_rows
     if memorization:
         metrics |= {"memorization_rate": {"10": 0.5}, "owner_accuracy": {"0": score, "1": score / 2}}
     weights = np.arange(len(features), 0, -1) / sum(range(1, len(features) + 1))

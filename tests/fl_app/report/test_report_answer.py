@@ -25,7 +25,7 @@ def test_the_sentence_agrees_with_a_calculation_by_hand(tmp_path: Path) -> None:
     # Means: (0.80 + 0.82 + 0.84) / 3 = 0.82; (0.55 + 0.54 + 0.56) / 3 = 0.55. Gaps 0.25, 0.28, 0.28: 0.27 on average.
     # With three values, the expanded interval goes from the lowest to the highest.
     assert found.words() == [
-        "Per record: one_shot is best at epsilon 1.",
+        "Per record: at epsilon 1, one_shot is best.",
         "At epsilon 1 per record, one_shot is best: accuracy 0.820 ± 0.020 (3 seeds; pure); "
         "it is ahead of dp_sgd (0.550 ± 0.010) by 0.270 [0.250 to 0.280].",
         "Without privacy, centralized reaches accuracy 0.900 (1 seed).",
@@ -39,13 +39,20 @@ def test_what_may_be_chance_is_called_no_difference(tmp_path: Path) -> None:
     found = answer(gather([tmp_path]).sections[0])
     assert found.words()[1].startswith("At epsilon 1 per record, one_shot has the highest mean accuracy: 0.800 ± 0.000")
     assert "no difference from boost (0.797 ± 0.020) is shown: 0.003 [-0.020 to 0.020]" in found.words()[1]
-    assert "one_shot has the highest mean, but no difference from boost is shown at epsilon 1" in found.headline()
+    assert found.headline() == (
+        "Per record: at epsilon 1, one_shot has the highest mean, but no difference from boost is shown."
+    )
 
 
 def test_one_seed_is_too_few(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "one_shot", accuracy=[0.9, 0.9])
     write_run(tmp_path / "b", "boost", accuracy=[0.1, 0.1])
-    assert "1 seed is too few to call that a difference" in answer(gather([tmp_path]).sections[0]).words()[1]
+    headline, words = answer(gather([tmp_path]).sections[0]).words()
+    assert (
+        headline
+        == "Per record: at epsilon 1, one_shot has the highest mean, but of too few seeds to tell it from boost."
+    )
+    assert "1 seed is too few to call that a difference" in words
 
 
 def test_what_guarantees_nothing_is_never_the_answer(tmp_path: Path) -> None:
@@ -85,7 +92,7 @@ def test_units_have_answers_of_their_own(tmp_path: Path) -> None:
 
 def test_leaders_are_told_by_ranges_of_epsilon(tmp_path: Path) -> None:
     write_sweep(tmp_path, ("one_shot", "boost"), (0.1, 1.0, 10.0))
-    assert answer(gather([tmp_path]).sections[0]).headline() == "Per record: one_shot is best at epsilon 0.1 to 10."
+    assert answer(gather([tmp_path]).sections[0]).headline() == "Per record: at epsilon 0.1 to 10, one_shot is best."
 
 
 def test_data_sets_targets_and_evaluations_are_never_mixed(tmp_path: Path) -> None:
@@ -120,13 +127,56 @@ def test_class_names_are_in_a_title_only_where_nothing_else_tells_sections_apart
     write_run(tmp_path / "one" / "a", dataset={"classes": 12}, classes=many)
     write_run(tmp_path / "one" / "b", dataset={"classes": 3})
     assert [section.title for section in gather([tmp_path / "one"]).sections] == [
-        "watch, row split, classes = 12",
         "watch, row split, classes = 3",
+        "watch, row split, classes = 12",
     ]
     write_run(tmp_path / "two" / "a")
     write_run(tmp_path / "two" / "b", classes=("on", "off"))
     titles = [section.title for section in gather([tmp_path / "two"]).sections]
     assert titles == ["watch, row split, target = on, off", "watch, row split, target = rest, walk, run"]
+
+
+def test_folds_and_draws_of_rows_are_pooled_and_compared_pair_by_pair(tmp_path: Path) -> None:
+    for seed in range(3):
+        for name, reached in (("one_shot", 0.8), ("boost", 0.7)):
+            write_run(tmp_path / f"{name}{seed}", name, 1.0, seed, [reached + 0.01 * seed] * 3,
+                      evaluation={"seed": seed, "fold": seed}, partition={"seed": seed})  # fmt: skip
+    (section,) = gather([tmp_path]).sections
+    (verdict,) = answer(section).verdicts
+    (gap,) = verdict.gaps
+    assert gap.seeds is not None
+    assert (gap.seeds.n, gap.is_one) == (3, True)
+    assert [gap.seeds.low, gap.seeds.high] == pytest.approx([0.1, 0.1]), "each gap is of one draw"
+
+
+def test_bad_clients_are_a_section_of_their_own_and_no_setting_of_the_method(tmp_path: Path) -> None:
+    for number, (k, share) in enumerate((k, share) for k in ("auto", None) for share in (0, 0.1, 0.5)):
+        write_run(tmp_path / str(number), "fext", k=k, attack="label_flip", attack_share=share)
+    write_run(tmp_path / "other", "one_shot")
+    gathered = gather([tmp_path])
+    assert [(section.title, sorted(section.frame["setting"])) for section in gathered.sections] == [
+        ("watch, row split, attack share = 0, attack = none", ["fext k=None", "fext k=auto", "one_shot"]),
+        ("watch, row split, attack share = 0.1, attack = label_flip", ["fext k=None", "fext k=auto"]),
+        ("watch, row split, attack share = 0.5, attack = label_flip", ["fext k=None", "fext k=auto"]),
+    ]
+    (family,) = gathered.families
+    assert (family.title, len(family.rows)) == ("watch, row split", 7)
+
+
+def test_only_sections_that_differ_in_their_clients_are_a_family(tmp_path: Path) -> None:
+    for clients in (10, 5):
+        for classes in (3, 12):
+            write_run(tmp_path / f"{clients}-{classes}", "fext", partition={"clients": clients},
+                      dataset={"classes": classes})  # fmt: skip
+    write_run(tmp_path / "other", "fext", dataset={"name": "hapt"})
+    gathered = gather([tmp_path])
+    assert [section.title for section in gathered.sections] == ["hapt, row split"] + [
+        f"watch, row split, classes = {classes}, clients = {clients}" for classes in (3, 12) for clients in (5, 10)
+    ]
+    assert [(family.title, len(family.rows)) for family in gathered.families] == [
+        ("watch, row split, classes = 3", 2),
+        ("watch, row split, classes = 12", 2),
+    ]
 
 
 def test_a_method_with_public_rows_stands_beside_the_others_and_that_is_said(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 import matplotlib
 import pytest
 from made_up_runs import write_run, write_sweep
+from matplotlib.figure import Figure
 
 from fl_app.compare import comparison_table
 from fl_app.compare import main as compare
-from fl_app.figures import STYLE
+from fl_app.figures import STYLE, save_figure
 from fl_app.report.__main__ import main
 from fl_app.report.answer import answer
 from fl_app.report.gather import Section, gather
@@ -104,7 +105,7 @@ def test_every_figure_is_there_as_svg_and_png(sweep: Path) -> None:
 
 def test_the_page_opens_with_the_answer(sweep: Path) -> None:
     page = (sweep / REPORT).read_text(encoding="utf-8")
-    assert page.index("Per record: one_shot is best at epsilon 0.1 to 10.") < page.index("Score against epsilon")
+    assert page.index("Per record: at epsilon 0.1 to 10, one_shot is best.") < page.index("Score against epsilon")
     for heading in ("Learning, over rounds", "who is served how well", "Confusion between classes", "Memorization rate",
                     "Importance of features", "Bytes and seconds", "What each method reveals", "All runs",
                     "What differs between runs", "fairness gap", "BudgetExceeded: too much"):  # fmt: skip
@@ -151,6 +152,11 @@ def test_confusion_shows_shares_of_the_true_class_and_names(section: Section) ->
     axes = figure.axes[0]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["rest", "walk", "run"]
     assert axes.images[0].get_array().sum(axis=1).tolist() == pytest.approx([100] * 3)
+    # Classes are named once for all matrices of a line.
+    assert {text.get_text() for text in figure.axes[1].get_yticklabels()} == {""}
+    without = confusion_matrices(section, "no privacy")
+    assert without is not None
+    assert without.get_suptitle() == "watch, row split: no privacy"
 
 
 def test_costs_are_of_bytes_and_seconds(section: Section) -> None:
@@ -168,6 +174,40 @@ def test_marks_without_a_guarantee_are_hollow_and_units_apart(tmp_path: Path) ->
     assert text.count("unit: one") == 2
     assert "hollow: no guarantee" in text
     assert text.count("fill: #ffffff; stroke: #009e73") > 0, "fext_published is hollow"
+
+
+def test_published_megabytes_stand_beside_our_own(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "fedavg", noised=False, dataset={"name": "hapt"})
+    left, right = costs(gather([tmp_path]).sections[0]).axes
+    # HAR chapter, table 1: FedAvg, 30 MB and 0.9622.
+    points = {line.get_label(): (line.get_xdata()[0], line.get_ydata()[0]) for line in left.lines}
+    assert points["HAR chapter, table 1, FedAvg"] == (30.0, 0.9622)
+    assert not any("HAR chapter" in line.get_label() for line in right.lines), "it says minutes of another machine"
+
+
+def test_nothing_is_cut_off_a_figure_whose_title_is_longer_than_its_axes(tmp_path: Path) -> None:
+    figure = Figure(figsize=(2, 2), layout="constrained")
+    figure.add_subplot().set_title("a long title " * 10, loc="left")
+    svg, _ = save_figure(figure, tmp_path / "long")
+    width = re.search(r'<svg [^>]*width="([\d.]+)pt"', svg.read_text(encoding="utf-8"))
+    assert width is not None
+    assert float(width[1]) > 3 * 2 * 72
+
+
+def test_figures_across_sections_have_a_line_a_section(sweep: Path, tmp_path: Path) -> None:
+    for clients, rows in ((2, 4000), (4, 1000)):
+        for epsilon in (1.0, 10.0):
+            scores = [0.1 * clients] * clients
+            write_run(tmp_path / f"{clients}-{epsilon}", "fext", epsilon, accuracy=scores, target=True,
+                      partition={"clients": clients}, public_rows=rows)  # fmt: skip
+    page = write_report([tmp_path]).read_text(encoding="utf-8")
+    parse(page)
+    assert page.index("Across sections</h2>") < page.index("Score against epsilon")
+    (svg,) = (tmp_path / "figures" / "joined").glob("*.svg")
+    text = svg.read_text(encoding="utf-8")
+    assert "fext, 2 x 4000 rows" in text
+    assert "fext, 4 x 1000 rows" in text
+    assert "Across sections" not in (sweep / REPORT).read_text(encoding="utf-8")
 
 
 def test_the_ledger_table_names_what_leaves_a_client(section: Section, tmp_path: Path) -> None:
@@ -257,7 +297,7 @@ def test_the_terminal_prints_a_table_a_section_and_the_answer(
     printed = capsys.readouterr()
     assert printed.out.count("accuracy  ") == 1
     assert printed.out.count("r2  ") == 1
-    assert "Per record: one_shot is the only method with a guarantee at epsilon 1." in printed.out
+    assert "Per record: at epsilon 1, one_shot is the only method with a guarantee." in printed.out
     assert "failed: no power" in printed.err
     assert compare([str(tmp_path / "c")]) == 1
 

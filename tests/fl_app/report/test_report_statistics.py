@@ -69,8 +69,8 @@ def test_a_difference_is_paired() -> None:
 def test_a_difference_needs_seeds_and_clients(gaps: list[float], clients: dict[int, float], is_one: bool) -> None:
     ahead = {("seed", n): 0.5 + gap for n, gap in enumerate(gaps)}
     behind = {("seed", n): 0.5 for n in range(len(gaps))}
-    ours = {client: (0.5 + gap, 100.0) for client, gap in clients.items()}
-    found = difference(ahead, behind, ours, dict.fromkeys(clients, (0.5, 100.0)))
+    ours = {(("seed", 0), client): (0.5 + gap, 100.0) for client, gap in clients.items()}
+    found = difference(ahead, behind, ours, dict.fromkeys(ours, (0.5, 100.0)))
     assert found.is_one is is_one
 
 
@@ -78,3 +78,12 @@ def test_without_a_seed_in_common_there_is_no_difference() -> None:
     found = difference({1: 0.9}, {2: 0.1}, {}, {})
     assert found.seeds is None
     assert not found.is_one
+
+
+def test_clients_are_compared_in_the_runs_that_both_methods_have() -> None:
+    theirs = {("a", client): (0.5, 100.0) for client in range(3)}
+    ours = {("a", client): (0.6, 100.0) for client in range(3)} | {("b", client): (0.1, 100.0) for client in range(3)}
+    found = difference({}, {}, ours, theirs)
+    assert found.clients is not None
+    assert found.clients.mean == pytest.approx(0.1)
+    assert difference({}, {}, ours, {("c", 0): (0.5, 100.0)}).clients is None

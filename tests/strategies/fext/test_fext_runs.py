@@ -19,7 +19,8 @@ from fl_app.figures_fext import stability_rows
 from fl_app.figures_settings import write_setting_figures
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
-from fl_app.results import read_runs, result_row, telling_columns
+from fl_app.report.gather import gather
+from fl_app.results import telling_columns
 from strategies.fext.client import SCORES
 from strategies.messages import ARRAYS, to_arrays_record
 
@@ -133,8 +134,8 @@ def test_comparing_runs_draws_rounds_and_importances_and_measures_stability(
         run_job(
             fext(table, epsilon, rounds=2, seed=seed, k=None), InProcessGrid(client_app, CLIENTS), sweep / str(number)
         )
-    runs = read_runs([sweep])
-    found = {row["epsilon"]: row for row in stability_rows(runs, [result_row(each) for each in runs])}
+    (section,) = gather([sweep]).sections
+    found = {row["epsilon"]: row for row in stability_rows(section.runs, section.rows)}
     assert found[5.0]["runs"] == 2
     assert -1 <= found[5.0]["spearman"] <= 1
     assert found[5.0]["overlap"] == found[5.0]["overlap_to_no_privacy"] == 1.0, "there are two features only"
@@ -142,7 +143,7 @@ def test_comparing_runs_draws_rounds_and_importances_and_measures_stability(
     assert compare.main([str(sweep), "--figures", str(tmp_path / "figures")]) == 0
     assert "rank corr." in capsys.readouterr().out
     written = {file.name for file in (tmp_path / "figures").iterdir()}
-    expected = {f"{kind}-table-row.svg" for kind in ("rounds", "importance", "importance-map")}
+    expected = {f"{kind}-table-row-split.svg" for kind in ("rounds", "importance", "importance-map")}
     assert expected | {"importance_stability.csv"} <= written
 
 
@@ -154,17 +155,21 @@ def test_comparing_runs_draws_bad_clients_and_rows(table: dict[str, Any], tmp_pa
     for clients in (2, CLIENTS):
         experiment = fext(table, partition={"kind": "iid", "clients": clients})
         run_job(experiment, InProcessGrid(client_app, clients), tmp_path / "rows" / str(clients))
-    rows = [result_row(run) for run in read_runs([sweep])]
+    (family,) = gather([sweep]).families
+    rows = family.rows
     assert {row["strategy.attack_share"]: row["r2"] for row in rows if row["strategy.k"] == "auto"}[0.5] > 0.8
     assert {row["strategy.attack_share"]: row["r2"] for row in rows if row["strategy.k"] is None}[0.5] < 0.5
-    assert [path.name for path in write_setting_figures(rows, tmp_path)] == [
-        "attack-table-row.svg",
-        "attack-table-row.png",
+    assert [path.name for path in write_setting_figures(family.title, rows, tmp_path)] == [
+        "attack-table-row-split.svg",
+        "attack-table-row-split.png",
     ]
-    rows = [result_row(run) for run in read_runs([tmp_path / "rows"])]
-    assert [row["public_rows"] for row in rows] == [400, 200]
-    assert telling_columns(rows) == ["asked_clients"]
-    assert [path.name for path in write_setting_figures(rows, tmp_path)] == ["rows-table-row.svg", "rows-table-row.png"]
+    (family,) = gather([tmp_path / "rows"]).families
+    assert [row["public_rows"] for row in family.rows] == [400, 200]
+    assert telling_columns(family.rows) == ["asked_clients"]
+    assert [path.name for path in write_setting_figures(family.title, family.rows, tmp_path)] == [
+        "rows-table-row-split.svg",
+        "rows-table-row-split.png",
+    ]
 
 
 @pytest.mark.parametrize("experiment", ["fext_dp_rows", "fext_poisoning"])
