@@ -11,7 +11,7 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomFo
 
 from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
-from dpforest.forest import Forest, feature_importances, pack
+from dpforest.forest import Forest, Limits, feature_importances, pack, validate
 from dpforest.forest.codec import fill_inner_nodes
 from dpforest.ledger import Entry
 from dpforest.schema import Schema
@@ -29,8 +29,8 @@ class CentralizedSettings:
     ----------
     model : {"extra_trees", "random_forest"}
     trees : int
-    depth : int or None
-        None grows until the leaves are pure or too small.
+    depth : int
+        At most what any forest of the project may have (`Limits`); nearly all leaves are pure or small before.
     min_leaf : int
         Fewest rows of a leaf.
     max_rows : int
@@ -39,7 +39,7 @@ class CentralizedSettings:
 
     model: Literal["extra_trees", "random_forest"] = "extra_trees"
     trees: int = 50
-    depth: int | None = None
+    depth: int = Limits().depth
     min_leaf: int = 2
     max_rows: int = 100_000
 
@@ -48,8 +48,7 @@ class CentralizedSettings:
             raise DPForestError(f"model {self.model!r} must be extra_trees or random_forest")
         for name in ("trees", "min_leaf", "max_rows"):
             check_whole(name, getattr(self, name))
-        if self.depth is not None:  # null: no limit
-            check_whole("depth", self.depth)
+        check_whole("depth", self.depth, high=Limits().depth)
 
 
 class CentralizedClient(ForestClient):
@@ -107,7 +106,7 @@ class CentralizedServer(ServerSide):
             min_samples_leaf=settings.min_leaf,
             random_state=int(rng.integers(2**31)),
         )
-        self._forest = from_sklearn(model.fit(X[chosen], y[chosen]), self.task.schema)
+        self._forest = validate(from_sklearn(model.fit(X[chosen], y[chosen]), self.task.schema))
         return model_arrays(self._forest, pack(self._forest))
 
     def report(self) -> dict[str, Any]:

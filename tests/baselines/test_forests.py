@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand_made import CLIENTS, TREES, Interfering, make, run, write_table
+from hand_made import CLIENTS, SCHEMA, TREES, Interfering, make, run, write_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
@@ -84,6 +84,19 @@ def test_no_more_rows_than_asked_for_train(tmp_path: Path) -> None:
     done = run(make(write_table(tmp_path), strategy=few))
     assert done.metrics["accuracy"] < 1
     assert done.side._forest.n_nodes <= 5
+
+
+def test_rows_that_take_endless_splits_still_make_a_forest_that_everybody_accepts(tmp_path: Path) -> None:
+    """A random threshold takes one or two rows at a time off values that double from row to row."""
+    dataset = write_table(tmp_path, schema={**SCHEMA, "features": [{"name": "a", "low": 0, "high": 2.0**120}]})
+    lines = [f"c{i % CLIENTS},{2.0**i!r},{SCHEMA['classes'][i // CLIENTS % 2]}" for i in range(120)]
+    (tmp_path / "table.csv").write_text("\n".join(["client,a,kind", *lines]) + "\n")
+    done = run(make(dataset, strategy={"name": "centralized", "model": "extra_trees", "trees": 3, "min_leaf": 1}))
+    assert done.side._forest.depths.max() == 40
+    assert not done.failures
+    assert "accuracy" in done.metrics
+    with pytest.raises(DPForestError, match="depth 41 must be a whole number from 1 to 40"):
+        CentralizedSettings(depth=41)
 
 
 def test_targets_in_one_place(tmp_path: Path) -> None:
