@@ -1,4 +1,4 @@
-"""Distributed boosting over Flower messages, with clients that are lost for some exchanges or for good."""
+"""Boosting over Flower messages: with noise of the system, and with clients that are lost for a while or for good."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from flwr.app import Message
 from hand_made import Act, Interfering, make, run, write_table
 
 from fl_app.client_app import app as client_app
+from fl_app.experiment import Experiment
 from fl_app.grids import InProcessGrid
 from fl_app.report.gather import gather
 from fl_app.run import Run, run_experiment
@@ -28,12 +29,15 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return write_table(tmp_path_factory.mktemp("table"), clients=CLIENTS)
 
 
-def boosted(dataset: dict[str, Any], dropouts: int, **options: Any):
+def boosted(
+    dataset: dict[str, Any], dropouts: int = 0, noise: str = "distributed", source: str = "seeded", timeout: float = 60
+) -> Experiment:
     strategy = {
-        "name": "boost", "noise": "distributed", "dropouts": dropouts, "depth": 2, "trees_per_round": TREES_A_ROUND,
+        "name": "boost", "noise": noise, "dropouts": dropouts, "depth": 2, "trees_per_round": TREES_A_ROUND,
         "bins": 8, "cuts": 3,
     }  # fmt: skip
-    return make(dataset, 5.0, strategy=strategy, rounds=ROUNDS, privacy={"delta": 1e-6}, **options)
+    privacy = {"delta": 1e-6, "noise": source}
+    return make(dataset, 5.0, strategy=strategy, rounds=ROUNDS, privacy=privacy, timeout=timeout)
 
 
 def gone_in(exchanges: Collection[int]) -> Act:
@@ -48,6 +52,19 @@ def gone_in(exchanges: Collection[int]) -> Act:
 def paid(done: Run, client: int) -> float:
     """Rounds of trees in a client's ledger."""
     return sum(entry["times"] for entry in done.privacy["clients"][str(client)]["entries"][1:]) / TREES_A_ROUND
+
+
+@pytest.mark.parametrize("noise", ["local", "distributed"])
+def test_noise_may_come_from_the_system(dataset: dict[str, Any], noise: str) -> None:
+    """OpenDP's discrete Gaussian in place of the seeded one: another model each time, at the same price."""
+    seeded = run(boosted(dataset, noise=noise), CLIENTS)
+    drawn = [run(boosted(dataset, noise=noise, source="secure"), CLIENTS) for _ in range(2)]
+    assert [done.privacy["noise"] for done in drawn] == ["secure", "secure"]
+    assert drawn[0].privacy["guarantee"] == seeded.privacy["guarantee"]
+    assert drawn[0].privacy["clients"] == seeded.privacy["clients"]
+    assert drawn[0].metrics["importances"] != drawn[1].metrics["importances"]
+    assert not drawn[0].failures
+    assert all(row["bytes_down"] > 0 and row["bytes_up"] > 0 for row in drawn[0].rounds), "of every exchange"
 
 
 @pytest.mark.parametrize("dropouts", [0, 1, 3])
@@ -79,7 +96,7 @@ def test_a_client_that_is_lost_once_comes_back(dataset: dict[str, Any], dropouts
 
 def test_without_a_tree_there_is_nothing_to_end_with(dataset: dict[str, Any]) -> None:
     with pytest.raises(TooFewClients, match="no round was finished: after 0 of 5 rounds: 3 exchanges in a row"):
-        run(boosted(dataset, 0), CLIENTS, Interfering({3: gone_in(range(5, 100))}))
+        run(boosted(dataset), CLIENTS, Interfering({3: gone_in(range(5, 100))}))
 
 
 class LosingGrid(InProcessGrid):
@@ -98,9 +115,9 @@ class LosingGrid(InProcessGrid):
 
 def test_a_client_is_waited_for_before_anybody_pays(dataset: dict[str, Any]) -> None:
     nodes = {client: 1000 + client for client in range(CLIENTS)}
-    honest = run_experiment(boosted(dataset, 0), LosingGrid([], []), nodes)
+    honest = run_experiment(boosted(dataset), LosingGrid([], []), nodes)
     waited = LosingGrid([3], range(5, 8))
-    done = run_experiment(boosted(dataset, 0), waited, nodes)
+    done = run_experiment(boosted(dataset), waited, nodes)
     assert waited.requests == 2 + 1 + ROUNDS + 3
     assert done.metrics["confusion"] == honest.metrics["confusion"]
     assert not done.failures
@@ -108,7 +125,7 @@ def test_a_client_is_waited_for_before_anybody_pays(dataset: dict[str, Any]) -> 
 
 def test_nobody_pays_for_a_client_that_stays_away(dataset: dict[str, Any], tmp_path: Path) -> None:
     nodes = {client: 1000 + client for client in range(CLIENTS)}
-    experiment = boosted(dataset, 0, timeout=0.05)
+    experiment = boosted(dataset, timeout=0.05)
     done = run_experiment(experiment, LosingGrid([3], range(6, 1000)), nodes)
     assert done.metrics["trees"] == 2 * TREES_A_ROUND
     assert "rounds_given_up" not in done.metrics
