@@ -81,6 +81,17 @@ def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> list[int]:
         time.sleep(0.1)
 
 
+def wait_for(grid: Grid, nodes: Iterable[int], wanted: int, timeout: float) -> set[int]:
+    """Which of the nodes are connected, once ``wanted`` of them are or the time is up."""
+    end = time.monotonic() + timeout
+    expected = set(nodes)
+    while True:
+        connected = expected & set(grid.get_node_ids())
+        if len(connected) >= wanted or time.monotonic() > end:
+            return connected
+        time.sleep(0.1)
+
+
 def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
     """Which node plays which part: partition id to node id, as the nodes themselves say.
 

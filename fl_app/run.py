@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 import uuid
@@ -76,7 +77,7 @@ def run_experiment(
     by_owner = bool(experiment.memorization)
     if by_owner and not task.schema.is_classification:
         raise DPForestError("memorization is measured by accuracy, and this data set has no classes: leave it empty")
-    strategy = MethodStrategy(side, cohort, base, blank, experiment.min_clients, by_owner)
+    strategy = MethodStrategy(side, cohort, base, blank, experiment.min_clients, experiment.timeout, by_owner)
     strategy.summary()
     meter = Meter(grid)
     rows = _exchange_all(experiment, strategy, meter, on_round)
@@ -123,7 +124,7 @@ def _exchange_all(
     side = strategy.side
     arrays = to_arrays_record(side.initial_arrays())
     rows = []
-    for exchange in range(1, side.exchanges + 1):
+    for exchange in itertools.count(1):
         messages = strategy.configure_train(exchange, arrays, ConfigRecord(), meter.grid)
         replies, training = meter.exchange(messages, experiment.timeout)
         new_arrays, _ = strategy.aggregate_train(exchange, replies)

@@ -15,6 +15,7 @@ from flwr.serverapp.strategy import Strategy
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Ledger
+from fl_app.grids import wait_for
 from fl_app.metrics import SCORE_CELLS, Sums, add_sums, summarize
 from strategies.messages import (
     ARRAYS,
@@ -85,6 +86,8 @@ class MethodStrategy(Strategy):
         The ledger of a client that has released nothing: budget, unit and trust that every ledger must have.
     min_share : float
         Share of the asked clients that must give a sound answer.
+    timeout : float
+        Seconds to wait for clients that the method cannot do without to be connected.
     by_owner : bool
         Whether clients also report the accuracy of each owner's part of the model.
     """
@@ -96,6 +99,7 @@ class MethodStrategy(Strategy):
         base_config: Mapping[str, Any],
         blank: Ledger,
         min_share: float,
+        timeout: float,
         by_owner: bool = False,
     ) -> None:
         self.side = side
@@ -109,6 +113,7 @@ class MethodStrategy(Strategy):
         self._base_config = {**base_config, "clients": cohort.total, "by-owner": by_owner}
         self._blank = blank
         self._min_share = min_share
+        self._timeout = timeout
         self._asked: list[int] = []
 
     def summary(self) -> None:
@@ -125,7 +130,7 @@ class MethodStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """One message to each client that takes part in the round."""
-        self._asked = self.side.participants(server_round, sorted(self.cohort.train))
+        self._asked = self.side.participants(server_round, self._available(server_round, grid))
         self.rounds[server_round] = RoundLog(asked=len(self._asked))
         self.ever_asked.update(self._asked)
         self.unheard.update(self._asked)
@@ -209,6 +214,17 @@ class MethodStrategy(Strategy):
             else:
                 sound[client] = ledger
         return sound
+
+    def _available(self, server_round: int, grid: Grid) -> list[int]:
+        """Clients to choose from: all, but for an exchange that so many cannot do."""
+        train, wanted = self.cohort.train, self.side.least_connected
+        connected = wait_for(grid, train.values(), wanted, self._timeout) if wanted else set(train.values())
+        if len(connected) >= wanted:
+            return sorted(train)
+        for client in sorted(train):
+            if train[client] not in connected:
+                self._fail(server_round, client, "not connected")
+        return [client for client in sorted(train) if train[client] in connected]
 
     def _sound_updates(self, server_round: int, replies: Iterable[Message]) -> list[ClientUpdate]:
         client_of = {self.cohort.train[client]: client for client in self._asked}

@@ -37,6 +37,8 @@ def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
     ]
     if privacy.get("note"):
         rows.append(("note", str(privacy["note"])))
+    if "ended_early" in metrics:
+        rows.append(("ended early", str(metrics["ended_early"])))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows)
 

@@ -177,6 +177,14 @@ class ServerSide(ABC):
         """Whether a new model exists after this exchange, so that it is worth judging."""
         return True
 
+    @property
+    def least_connected(self) -> int:
+        """Training clients without which the next exchange would be in vain.
+
+        The app waits for them up to its timeout. Where fewer come, `participants` is offered those that did.
+        """
+        return 0
+
     def participants(self, round_: int, clients: list[int]) -> list[int]:
         """Which of the training clients take part in an exchange; all by default."""
         return clients
@@ -194,7 +202,8 @@ class ServerSide(ABC):
         """Whether a round with too few sound answers (``min_clients``) ends the run.
 
         False for a method whose guarantee covers who is there: then the end of a run would itself tell something about
-        a client, and a missing answer must count as an update of its own.
+        a client, and a missing answer must count as an update of its own. False also for a method with a rule of its
+        own, which keeps what the run has learned.
         """
         return True
 

@@ -56,18 +56,21 @@ class Section:
 
     @cached_property
     def note(self) -> str:
-        """Which methods are judged without a public part of the test rows, where they are not all; else empty text."""
-        shares = {
-            row["setting"]: float(run["config"]["evaluation"].get("public_share", 0))
-            for run, row in zip(self.runs, self.rows, strict=True)
-        }
-        if len(set(shares.values())) < 2:
-            return ""
-        return " ".join(
+        """Which methods are judged without a public part of the test rows, where they are not all; who ended early."""
+        pairs = list(zip(self.runs, self.rows, strict=True))
+        shares = {row["setting"]: float(run["config"]["evaluation"].get("public_share", 0)) for run, row in pairs}
+        judged = [
             f"{setting} is judged by a random {1 - share:.0%} of the test rows: the others are public to its server."
             for setting, share in sorted(shares.items())
-            if share
-        )
+            if share and len(set(shares.values())) > 1
+        ]
+        early = [
+            f"{row['setting']} at epsilon {row['epsilon']:g}, seed {row['seed']}, ended early, "
+            f"{run['metrics']['ended_early']}."
+            for run, row in pairs
+            if "ended_early" in run["metrics"]
+        ]
+        return " ".join(judged + early)
 
     @cached_property
     def frame(self) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from strategies.boost.settings import FederatedBoostSettings, plan_of, secure_te
 from strategies.boost.wire import check_leaf_sums, read_sums, write_round
 from strategies.forests import model_arrays, save_forest
 from strategies.method import Arrays, ClientUpdate, ServerSide, Task, TooFewClients
-from strategies.secure_aggregation import Phase, SumCollector
+from strategies.secure_aggregation import Phase, SumCollector, Total
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,7 @@ class BoostServer(ServerSide):
         self._known: dict[int, int] = {}  # finished rounds that a client knows; not here: it may lack the start
         self._public = task.public_rows() if task.public_rows else None
         self._public_score: float | None = None
+        self._ended = ""  # why the run ended early
         self._collector: SumCollector | None = None
         if self._settings.is_distributed:
             self._collector = SumCollector(secure_terms(task, self._plan).terms, 0)
@@ -53,6 +54,15 @@ class BoostServer(ServerSide):
 
     def is_round_end(self, exchange: int) -> bool:
         return self._is_judged
+
+    @property
+    def least_connected(self) -> int:
+        return self._collector.least_available if self._collector else 0
+
+    @property
+    def needs_answers(self) -> bool:
+        # A secure sum knows how many it needs.
+        return self._collector is None
 
     def participants(self, round_: int, clients: list[int]) -> list[int]:
         if self._collector is None:
@@ -91,7 +101,9 @@ class BoostServer(ServerSide):
             self._public_score = self._score_public_rows()
         last = round_ == self.exchanges or self.finished
         if last and not rounds:
-            raise TooFewClients("no round was finished: too few clients answered in every one of them")
+            raise TooFewClients(
+                f"no round was finished: {self._ended or 'too few clients answered in every one of them'}"
+            )
         every = self._settings.evaluate_every
         self._is_judged = last or (rounds > before and every > 0 and rounds % every == 0)
         if not self._is_judged:
@@ -120,7 +132,12 @@ class BoostServer(ServerSide):
     def report(self) -> dict[str, Any]:
         forest = self._booster.forest({})
         names = self.task.schema.feature_names
-        return {
+        facts: dict[str, Any] = {}
+        if lost := self._released - len(self._booster.rounds):
+            facts["rounds_given_up"] = lost
+        if self._ended:
+            facts["ended_early"] = self._ended
+        return facts | {
             "trees": forest.n_trees,
             "nodes": forest.n_nodes,
             "depth": int(forest.depths.max()),
@@ -176,20 +193,29 @@ class BoostServer(ServerSide):
         if phase is Phase.MASK:
             self._note(updates)
         try:
-            total = collector.receive({update.client: update.arrays for update in updates})
-            if total is None:
-                return
-            sums = total.values.reshape(self._shape)
-            if self._has_start:
-                check_leaf_sums(sums, self._plan, self._deviation(len(total.clients)))
+            total = collector.receive({update.client: update.arrays for update in updates}, self._check_total)
         except (TooFewClients, DPForestError) as error:
             # A lost round of trees costs these trees only, and clients have paid for it; without keys or cuts
             # there is nothing to go on with.
-            if not self._has_start:
+            if not self._has_start and (phase is not Phase.PRESENT or collector.ended):
                 raise TooFewClients(f"the run cannot go on: {error}") from error
-            log.warning("a round is given up: %s", error)
+            if collector.ended:
+                self._ended = (
+                    f"after {len(self._booster.rounds)} of {self.task.rounds} rounds: {collector.ended} "
+                    "(strategy.dropouts allows for clients that are missing)"
+                )
+                log.warning("the run ends %s", self._ended)
+            elif phase is Phase.PRESENT:
+                log.warning("no sums are asked for: %s", error)
+            else:
+                log.warning("a round is given up: %s", error)
             return
-        self._learn(sums, len(total.clients))
+        if total is not None:
+            self._learn(total.values.reshape(self._shape), len(total.clients))
+
+    def _check_total(self, total: Total) -> None:
+        if self._has_start:
+            check_leaf_sums(total.values.reshape(self._shape), self._plan, self._deviation(len(total.clients)))
 
     def _deviation(self, parties: int) -> float:
         return (parties * self._plan.sums.variance) ** 0.5

@@ -17,7 +17,8 @@ Terms (`Terms`): n clients are agreed on, at most d may be missing at any time, 
 the server. Each secret has k = 2 d + c + 1 holders, the next on a ring of the clients, and t = d + c + 1 parts restore
 it. So n >= 2 d + c + 2 is needed, and at least n - d survivors in each round; below that the round is given up
 (`TooFewClients`), and clients refuse to unmask. Count a round that was given up after its masked vectors were sent as
-released: with colluders the server may hold parts enough to restore its sum.
+released: with colluders the server may hold parts enough to restore its sum. The next exchange then only asks who is
+*present*: until enough clients are back, nobody sends a vector, and pays for it, in vain.
 
 What stays secret
 -----------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -15,6 +15,10 @@ from strategies.secure_aggregation import keys, wire
 from strategies.secure_aggregation.terms import Terms
 from strategies.secure_aggregation.wire import KEY, SELF
 
+# Exchanges in a row without a sum after which a run ends: what is missing does not come back, and every sum that is
+# asked for in vain has its price.
+PATIENCE = 3
+
 
 class Phase(Enum):
     """What the next exchange is for."""
@@ -23,6 +27,7 @@ class Phase(Enum):
     SHARE = "share"
     MASK = "mask"
     UNMASK = "unmask"
+    PRESENT = "present"
     DONE = "done"
 
 
@@ -51,7 +56,9 @@ class _Advert:
 class SumCollector:
     """Leads clients through the exchanges of a run.
 
-    For each exchange, send `message` to all `participants`, and hand the replies that pass `check` to `receive`.
+    For each exchange, send `message` to all `participants`, and hand the replies that pass `check` to `receive`. After
+    an exchange in which fewer clients answered than a sum needs, and where fewer are available, no vectors are asked
+    for: the next exchange only asks who is there (`Phase.PRESENT`). After `PATIENCE` exchanges in vain the run ends.
 
     Parameters
     ----------
@@ -65,6 +72,8 @@ class SumCollector:
         What the next exchange is for.
     round : int
         That the next exchange belongs to, 1-based.
+    ended : str or None
+        Why the run ended before its last round; None if it did not.
     """
 
     def __init__(self, terms: Terms, length: int) -> None:
@@ -72,6 +81,9 @@ class SumCollector:
         self.length = length
         self.phase = Phase.ADVERTISE
         self.round = 1
+        self.ended: str | None = None
+        self._in_vain = 0
+        self._more_exchanges = 0
         self._adverts: dict[int, _Advert] = {}
         self._sealed: dict[int, dict[int, np.ndarray]] = {}  # by dealer and holder
         self._enrolled: set[int] = set()  # have the parts that they hold
@@ -80,20 +92,20 @@ class SumCollector:
 
     @property
     def exchanges(self) -> int:
-        """Of the whole run: two to agree on keys, and two for each sum."""
-        return 2 + 2 * self.terms.rounds
+        """Of the whole run, as far as is known: two to agree on keys, two for each sum, and those that clients cost."""
+        return 2 + 2 * self.terms.rounds + self._more_exchanges
+
+    @property
+    def least_available(self) -> int:
+        """Clients without which the next exchange would be in vain."""
+        return 0 if self.phase in (Phase.UNMASK, Phase.DONE) else self.terms.least_survivors
 
     def participants(self, clients: list[int]) -> list[int]:
         """Which of the available clients the next exchange needs."""
-        if self.phase is Phase.ADVERTISE:
-            return clients
-        wanted = {
-            Phase.SHARE: self._adverts.keys(),
-            Phase.MASK: self._sealed.keys(),
-            Phase.UNMASK: set(self._survivors),
-            Phase.DONE: set[int](),
-        }[self.phase]
-        return [client for client in clients if client in wanted]
+        chosen = [client for client in clients if self._takes_part(client)]
+        if self.phase is Phase.MASK and len(chosen) < self.terms.least_survivors:
+            self._look_for_clients()
+        return chosen
 
     def message(self, client: int) -> Arrays:
         """What to send to a participant."""
@@ -126,7 +138,7 @@ class SumCollector:
         BadMessage
             It has not, or its sender takes no part in this exchange.
         """
-        if self.participants([client]) != [client]:
+        if not self._takes_part(client):
             raise BadMessage(f"client {client} takes no part in this exchange")
         rounds = self.terms.rounds
         if self.phase is Phase.ADVERTISE:
@@ -138,16 +150,20 @@ class SumCollector:
             wire.take(reply, wire.SEALED, np.uint8, (len(holders), wire.sealed_bytes(self.terms)))
         elif self.phase is Phase.MASK:
             wire.take(reply, wire.MASKED, self.terms.field.dtype, (self.length,))
-        else:
+        elif self.phase is Phase.UNMASK:
             wire.take(reply, wire.PARTS, np.uint8, (len(self._held_by(client)), keys.SEED_BYTES))
 
-    def receive(self, replies: Mapping[int, Arrays]) -> Total | None:
+    def receive(
+        self, replies: Mapping[int, Arrays], check_total: Callable[[Total], None] = lambda total: None
+    ) -> Total | None:
         """Take the replies of an exchange, and go on to the next one.
 
         Parameters
         ----------
         replies : mapping of int to (mapping of str to ndarray)
             By client; those that passed `check`.
+        check_total : callable
+            Raises a DPForestError for a sum that cannot be right; it counts as given up.
 
         Returns
         -------
@@ -157,8 +173,8 @@ class SumCollector:
         Raises
         ------
         TooFewClients
-            For this sum, which is then given up: the next exchange starts the next round. While keys are agreed on,
-            for any sum.
+            For this sum, which is then given up: the next exchange starts the next round, or asks who is there. While
+            keys are agreed on, for any sum.
         DPForestError
             The sum is wrong, because a client sent wrong parts or values out of bounds; given up as well.
         BadMessage
@@ -166,32 +182,74 @@ class SumCollector:
         """
         for client, reply in replies.items():
             self.check(client, reply)
+        if self.phase is Phase.ADVERTISE:
+            self._take_adverts(replies)
+            return None
+        if self.phase is Phase.SHARE:
+            self._take_shares(replies)
+            return None
+        try:
+            total = self._go_on(replies)
+            if total is not None:
+                check_total(total)
+                self._in_vain = 0
+        except (TooFewClients, DPForestError) as error:
+            self._in_vain += 1
+            if self._in_vain >= PATIENCE and self.phase is not Phase.DONE:
+                self.phase = Phase.DONE
+                self.ended = f"{self._in_vain} exchanges in a row came to no sum, the last because {error}"
+            raise
+        return total
+
+    def _takes_part(self, client: int) -> bool:
+        if self.phase is Phase.ADVERTISE:
+            return True
+        if self.phase is Phase.SHARE:
+            return client in self._adverts
+        if self.phase is Phase.UNMASK:
+            return client in self._survivors
+        return client in self._sealed and self.phase is not Phase.DONE
+
+    def _take_adverts(self, replies: Mapping[int, Arrays]) -> None:
+        self._require(len(replies))
+        if len(replies) > self.terms.clients:
+            raise DPForestError(f"{len(replies)} clients take part, but {self.terms.clients} are agreed on")
+        self._adverts = {
+            client: _Advert(reply[wire.PUBLIC_KEY], reply[wire.ROUND_KEYS], reply[wire.COMMITMENTS])
+            for client, reply in sorted(replies.items())
+        }
+        self.phase = Phase.SHARE
+
+    def _take_shares(self, replies: Mapping[int, Arrays]) -> None:
+        self._require(len(replies))
+        for client, reply in sorted(replies.items()):
+            holders, _ = self.terms.ring(client, self._members)
+            self._sealed[client] = dict(zip(holders, reply[wire.SEALED], strict=True))
+        self.phase = Phase.MASK
+
+    def _go_on(self, replies: Mapping[int, Arrays]) -> Total | None:
+        """One step of a sum."""
         if self.phase is Phase.UNMASK:
             try:
                 return self._unmasked(replies)
             finally:
-                self._next_round()
-        self._require(len(replies))
-        if self.phase is Phase.ADVERTISE:
-            if len(replies) > self.terms.clients:
-                raise DPForestError(f"{len(replies)} clients take part, but {self.terms.clients} are agreed on")
-            self._adverts = {
-                client: _Advert(reply[wire.PUBLIC_KEY], reply[wire.ROUND_KEYS], reply[wire.COMMITMENTS])
-                for client, reply in sorted(replies.items())
-            }
-            self.phase = Phase.SHARE
-        elif self.phase is Phase.SHARE:
-            for client, reply in sorted(replies.items()):
-                holders, _ = self.terms.ring(client, self._members)
-                self._sealed[client] = dict(zip(holders, reply[wire.SEALED], strict=True))
-            self.phase = Phase.MASK
-        else:
+                self._next_round(len(replies))
+        if self.phase is Phase.MASK:
             self._enrolled.update(replies)
+            if len(replies) < self.terms.least_survivors:
+                self._more_exchanges -= 1  # nothing to unmask
+                self._next_round(len(replies))
+            self._require(len(replies))
             self._survivors = sorted(replies)
             self._masked_sum = np.zeros(self.length, self.terms.field.dtype)
             for reply in replies.values():
                 self._masked_sum += reply[wire.MASKED]
             self.phase = Phase.UNMASK
+        else:
+            if len(replies) < self.terms.least_survivors:
+                self._look_for_clients()
+            self._require(len(replies))
+            self.phase = Phase.MASK
         return None
 
     @property
@@ -210,16 +268,20 @@ class SumCollector:
     def _require(self, clients: int) -> None:
         least = self.terms.least_survivors
         if clients < least:
-            if self.phase is Phase.MASK:
-                self._next_round()
             raise TooFewClients(
                 f"{clients} clients answered; a secure sum over {self.terms.clients} with at most "
                 f"{self.terms.dropouts} dropouts needs {least}"
             )
 
-    def _next_round(self) -> None:
+    def _next_round(self, answered: int) -> None:
         self.round += 1
         self.phase = Phase.MASK if self.round <= self.terms.rounds else Phase.DONE
+        if self.phase is Phase.MASK and answered < self.terms.least_survivors:
+            self._look_for_clients()
+
+    def _look_for_clients(self) -> None:
+        self.phase = Phase.PRESENT
+        self._more_exchanges += 1
 
     def _unmasked(self, replies: Mapping[int, Arrays]) -> Total:
         seeds = self._restored(replies)

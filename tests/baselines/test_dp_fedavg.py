@@ -183,7 +183,7 @@ def test_the_end_of_a_run_says_nothing_about_a_client_that_is_protected(name: st
     # Of one client that was asked none answers, and half are needed: only a method without a guarantee may stop.
     federation = start(name, clients=1, **({} if ends else {"server_noise": "seeded"}))
     blank = Ledger(federation.task.budget, federation.method.unit, federation.method.trust)
-    strategy = MethodStrategy(federation.server, Cohort({0: 7}, {0: 7}, 1), {}, blank, min_share=0.5)
+    strategy = MethodStrategy(federation.server, Cohort({0: 7}, {0: 7}, 1), {}, blank, min_share=0.5, timeout=1)
     list(strategy.configure_train(1, ArrayRecord(), ConfigRecord(), InProcessGrid(ClientApp(), 1)))
     if ends:
         with pytest.raises(TooFewClients):

@@ -123,9 +123,15 @@ def test_the_sensitivity_is_that_of_the_worst_record(schema: Schema, pure: bool)
     bound = plan.sums.sensitivity if pure else plan.sums.squared_sensitivity  # type: ignore[union-attr]
     assert free.unit == plan.unit
     assert 0.9 * bound < max(norms) <= bound
-    histograms = count_marginals(X, y, schema, 8) - count_marginals(X[1:], y[1:], schema, 8)
-    assert (histograms.sum(axis=1) == 1).all()
-    assert histograms.min() == 0
+    histograms = [release_marginals(X[n:], y[n:], schema, free, Ledger(FREE), Seeded(0)) for n in (0, 1)]
+    change = (histograms[0] - histograms[1]) // free.marginal_unit
+    assert (change.sum(axis=1) == 1).all()
+    assert change.min() == 0
+    if pure:
+        assert plan.marginals.sensitivity == change.sum()  # type: ignore[union-attr]
+    else:
+        of_record = ((change * plan.marginal_unit) ** 2).sum()
+        assert plan.marginals.squared_sensitivity == of_record  # type: ignore[union-attr]
 
 
 def test_sums_and_scores_agree_with_the_forest() -> None:

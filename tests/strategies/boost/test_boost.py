@@ -23,6 +23,7 @@ from strategies.forests import read_model
 from strategies.messages import BadMessage
 from strategies.method import Task, TooFewClients
 from strategies.registry import get_method
+from strategies.secure_aggregation import Phase
 
 FREE = Budget(math.inf)
 
@@ -162,6 +163,68 @@ def test_a_round_with_too_many_dropouts_is_given_up_and_paid_for() -> None:
     assert run.server.report()["trees"] == 4, "two of three rounds"
     assert run.ledgers[3].guarantee().epsilon == pytest.approx(5.0, rel=1e-6)
     assert run.model
+
+
+@pytest.mark.parametrize("dropouts", [0, 1, 3])
+@pytest.mark.parametrize("phase", list(Phase)[:5])
+def test_clients_that_die_cost_one_round_at_most(dropouts: int, phase: Phase) -> None:
+    """Of eight, one more than may be missing dies in a phase: before the start, or after three rounds."""
+    run = Federation(clients=8, rounds=9, noise="distributed", dropouts=dropouts)
+    dead = range(dropouts + 1)
+    if phase in (Phase.ADVERTISE, Phase.SHARE):
+        while run.server._collector.phase is not phase:
+            run.exchange()
+        with pytest.raises(TooFewClients, match=f"needs {8 - dropouts}"):
+            run.exchange(lost=dead)
+        assert all(not ledger.entries for ledger in run.ledgers.values())
+        return
+    while len(run.server._booster.rounds) < 3:
+        run.exchange()
+    if phase is Phase.PRESENT:  # one round is lost, they are back, and then away for good
+        run.exchange(lost=dead)
+    while run.server._collector.phase is not phase:
+        run.exchange()
+    while not run.server.finished:
+        run.exchange(unreached=dead)
+    assert run.exchange_number < run.server.exchanges
+    report = run.server.report()
+    assert report["trees"] == 6, "the model so far"
+    assert report["rounds_given_up"] == 1
+    assert report["ended_early"].startswith("after 3 of 9 rounds: 3 exchanges in a row came to no sum")
+    assert f"{7 - dropouts} clients answered" in report["ended_early"]
+    assert run.model
+    alive = [ledger for client, ledger in run.ledgers.items() if client not in dead]
+    assert all(ledger.entries[1].times == 4 * 2 for ledger in alive), "trees of three rounds, and of one in vain"
+
+
+@pytest.mark.parametrize("dropouts", [0, 1, 3])
+def test_clients_that_are_back_cost_the_round_that_they_missed(dropouts: int) -> None:
+    run = Federation(clients=8, rounds=4, noise="distributed", dropouts=dropouts, budget=Budget(8.0, 1e-6))
+    while len(run.server._booster.rounds) < 2:
+        run.exchange()
+    run.exchange(lost=range(dropouts + 1))
+    run.exchange(unreached=range(dropouts + 1))
+    run.run()
+    assert run.exchange_number == run.server.exchanges == 2 + 2 * 5 + 1
+    report = run.server.report()
+    assert (report["trees"], report["rounds_given_up"]) == (6, 1)
+    assert "ended_early" not in report
+    assert run.ledgers[7].guarantee().epsilon == pytest.approx(8.0, rel=1e-6)
+    assert run.accuracy() > 0.7
+
+
+def test_a_client_that_spoils_every_sum_does_not_use_up_the_budget_of_all() -> None:
+    run = Federation(clients=4, rounds=9, noise="distributed")
+    while not run.server._booster.rounds:
+        run.exchange()
+
+    def spoil(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: array ^ 1 if name == "secure.parts" else array for name, array in arrays.items()}
+
+    while not run.server.finished:
+        run.exchange(tamper=tampered(spoil))
+    assert "wrong secret" in run.server.report()["ended_early"]
+    assert run.ledgers[0].entries[1].times == (1 + 3) * 2
 
 
 def test_without_histograms_a_distributed_run_ends() -> None:

@@ -27,8 +27,10 @@ class Federation:
             answer = summer.share(message)
         elif phase is Phase.MASK:
             answer = summer.mask(message, vector)
-        else:
+        elif phase is Phase.UNMASK:
             answer = summer.unmask(message)
+        else:
+            answer = {}
         self.states[client] = summer.to_bytes()
         return answer
 

@@ -11,7 +11,8 @@ from in_memory import Federation
 from dpforest.errors import DPForestError
 from strategies.messages import BadMessage
 from strategies.method import TooFewClients
-from strategies.secure_aggregation import Phase, SecureSummer, SumCollector, Terms
+from strategies.secure_aggregation import Phase, SecureSummer, SumCollector, Terms, Total
+from strategies.secure_aggregation.server import PATIENCE
 from strategies.secure_aggregation.wire import MASKED, PARTS, SEALED
 
 
@@ -50,6 +51,8 @@ def test_sum_over_survivors_is_exact_whoever_drops_when(run: tuple[Terms, list[d
         elif phase in (Phase.ADVERTISE, Phase.SHARE):
             vectors = dict.fromkeys(range(terms.clients), np.zeros(4, np.int64))
             missing_in_round = missing
+        elif phase is Phase.PRESENT:
+            missing_in_round = set(missing)
         missing_in_round |= set(fault)
         try:
             total = federation.exchange(
@@ -88,9 +91,12 @@ def test_round_with_too_few_clients_is_given_up_and_the_next_one_works(ready) ->
     federation, vectors = ready()
     with pytest.raises(TooFewClients, match=r"4 clients answered.*needs 5"):
         federation.exchange(vectors, lost=[0, 1])
+    assert federation.collector.phase is Phase.PRESENT
+    assert federation.exchange(vectors) is None
     assert federation.collector.round == 2
     federation.exchange(vectors)
     assert federation.exchange(vectors).clients == (0, 1, 2, 3, 4, 5)
+    assert federation.collector.exchanges == 2 + 4, "who is there was asked in place of unmasking"
 
 
 def test_too_few_helpers_to_unmask_give_the_round_up(ready) -> None:
@@ -98,8 +104,68 @@ def test_too_few_helpers_to_unmask_give_the_round_up(ready) -> None:
     federation.exchange(vectors)
     with pytest.raises(TooFewClients, match="helped to unmask"):
         federation.exchange(vectors, lost=[0, 1, 2])
+    federation.exchange(vectors, lost=[3])
     federation.exchange(vectors)
     assert federation.exchange(vectors) is not None
+    assert federation.collector.exchanges == 2 + 4 + 1
+
+
+def test_no_vector_is_asked_for_while_too_few_clients_are_there(ready) -> None:
+    federation, vectors = ready(rounds=3)
+    federation.exchange(vectors)
+    assert federation.exchange(vectors, unreached=[0]) is not None
+    assert federation.collector.phase is Phase.MASK, "one may be missing"
+    with pytest.raises(TooFewClients):
+        federation.exchange(vectors, lost=[0, 5])
+    with pytest.raises(TooFewClients, match=r"4 clients answered.*needs 5"):
+        federation.exchange(vectors, unreached=[0, 5])
+    assert federation.collector.phase is Phase.PRESENT
+    federation.exchange(vectors, unreached=[0])
+    assert federation.collector.round == 3, "waiting used up no round"
+    federation.exchange(vectors, unreached=[0])
+    assert federation.exchange(vectors).clients == (1, 2, 3, 4, 5)
+    assert federation.collector.phase is Phase.DONE
+    assert federation.collector.ended is None
+
+
+def test_clients_that_are_not_available_are_waited_for_before_any_vector_is_sent(ready) -> None:
+    federation, vectors = ready()
+    assert federation.collector.least_available == 5
+    assert federation.collector.participants([0, 1, 2, 3]) == [0, 1, 2, 3]
+    assert federation.collector.phase is Phase.PRESENT
+    federation.exchange(vectors)
+    assert federation.collector.phase is Phase.MASK
+    assert federation.collector.participants([0, 1, 2, 3, 4]) == [0, 1, 2, 3, 4]
+    assert federation.collector.phase is Phase.MASK, "one may be missing"
+
+
+@pytest.mark.parametrize("gone", [[0, 1], [0, 1, 2, 3, 4, 5]])
+def test_run_ends_when_clients_do_not_come_back(ready, gone: list[int]) -> None:
+    federation, vectors = ready(rounds=9)
+    for _ in range(PATIENCE):
+        assert federation.collector.phase is not Phase.DONE
+        with pytest.raises(TooFewClients):
+            federation.exchange(vectors, unreached=gone)
+    assert federation.collector.phase is Phase.DONE
+    assert (
+        f"3 exchanges in a row came to no sum, the last because {6 - len(gone)} clients" in federation.collector.ended
+    )
+    sums = [SecureSummer.from_bytes(state, federation.terms).round for state in federation.states.values()]
+    assert max(sums) <= 1, "whoever is still there was asked for one vector in vain"
+
+
+def test_run_ends_when_every_sum_is_wrong(ready) -> None:
+    federation, vectors = ready(rounds=9)
+
+    def refuse(total: Total) -> None:
+        raise DPForestError("beyond belief")
+
+    for _ in range(PATIENCE):
+        federation.exchange(vectors)
+        with pytest.raises(DPForestError, match="beyond belief"):
+            federation.collector.receive(federation.replies(vectors), refuse)
+    assert "beyond belief" in federation.collector.ended
+    assert federation.collector.phase is Phase.DONE
 
 
 @pytest.mark.parametrize("unreached", [[0, 1], [0, 1, 2, 3, 4, 5]])
