@@ -226,8 +226,8 @@ class ServerSide(ABC):
     def take_own_models(self, models: Mapping[int, Arrays]) -> None:  # noqa: B027 - optional hook
         """Models that clients of a simulation have of their own, by client; for `save` and `client_facts`."""
 
-    def client_facts(self, client: int) -> dict[str, Any]:
-        """More columns for ``clients.csv`` about one client."""
+    def client_facts(self, client: int, ledger: Ledger | None) -> dict[str, Any]:
+        """More columns for ``clients.csv`` about one client, who has this ledger at the end; None if it never trained."""
         return {}
 
     def report(self) -> dict[str, Any]:
