@@ -194,13 +194,20 @@ class MethodStrategy(Strategy):
         for client, reply in _expected(replies, client_of):
             missing.discard(client)
             try:
-                judged.append(self._read_judged(reply, client))
-            except BadMessage as error:
+                found = self._read_judged(reply, client)
+                if found.own_model:
+                    self.side.take_own_model(client, found.own_model)
+            except DPForestError as error:
                 self._fail(server_round, client, str(error))
+                continue
+            except Exception as error:
+                log.debug("client %d: its evaluation could not be read", client, exc_info=True)
+                self._fail(server_round, client, f"its evaluation could not be read: {type(error).__name__}: {error}")
+                continue
+            judged.append(found)
         for client in sorted(missing):
             self._fail(server_round, client, "no answer to the evaluation in time")
         self.rounds[server_round].judged = judged
-        self.side.take_own_models({j.client: j.own_model for j in judged if j.own_model})
         return MetricRecord({**summarize(add_sums(j.sums for j in judged))}) if judged else None
 
     def sound_ledgers(self) -> dict[int, Ledger]:

@@ -135,7 +135,7 @@ class ClientSide(ABC):
     def own_model(self, task: ClientTask) -> Arrays | None:
         """The model that only this client has, if the method gives each its own.
 
-        A simulation shows it to the researcher with the evaluation (`ServerSide.take_own_models`); a real node shows
+        A simulation shows it to the researcher with the evaluation (`ServerSide.take_own_model`); a real node shows
         neither the model nor metrics of it.
         """
         return None
@@ -223,11 +223,14 @@ class ServerSide(ABC):
         """Whether to stop before all rounds are done."""
         return False
 
-    def take_own_models(self, models: Mapping[int, Arrays]) -> None:  # noqa: B027 - optional hook
-        """Models that clients of a simulation have of their own, by client; for `save` and `client_facts`."""
+    def take_own_model(self, client: int, arrays: Arrays) -> None:  # noqa: B027 - optional hook
+        """The (untrusted) model that a client of a simulation has of its own; for `save` and `client_facts`.
+
+        Raise ``DPForestError`` if it is not sound; the client's evaluation then counts as failed.
+        """
 
     def client_facts(self, client: int, ledger: Ledger | None) -> dict[str, Any]:
-        """More columns for ``clients.csv`` about one client, who has this ledger at the end; None if it never trained."""
+        """More columns for ``clients.csv`` about one client with its ledger at the end; None if it was never asked."""
         return {}
 
     def report(self) -> dict[str, Any]:

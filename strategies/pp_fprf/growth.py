@@ -78,8 +78,8 @@ class Growth:
         self._has = {
             user: np.array([user in group.members for group in groups], dtype=bool)[self.tree_group] for user in users
         }
-        # Levels in which each user was asked to vote, in each of its trees, and who was asked for leaves; whether or not
-        # an answer came, and kept of those that are lost: what was asked for may have been spent.
+        # Levels in which each user was asked to vote, in each of its trees, and who was asked for leaves: what was
+        # asked for may have been spent, also where no answer came.
         self.levels_asked = {user: np.zeros(int(has.sum()), dtype=np.int64) for user, has in self._has.items()}
         self.leaves_asked: set[int] = set()
         self._node_tree = np.arange(n_trees)

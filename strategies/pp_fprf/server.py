@@ -39,8 +39,8 @@ class _OwnForests(ServerSide):
         _check_classes(task)
         self._models: dict[int, Forest] = {}
 
-    def take_own_models(self, models: Mapping[int, Arrays]) -> None:
-        self._models = {client: read_model(arrays, self.task.schema) for client, arrays in models.items()}
+    def take_own_model(self, client: int, arrays: Arrays) -> None:
+        self._models[client] = read_model(arrays, self.task.schema)
 
     def client_facts(self, client: int, ledger: Ledger | None) -> dict[str, Any]:
         return {"kept": self._models[client].n_trees} if client in self._models else {}
