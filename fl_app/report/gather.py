@@ -44,7 +44,8 @@ class Section:
     ``slug`` is the title as a file name that no other section has, ``family`` the title without what its family's
     sections differ in. ``rows`` are `fl_app.results.result_row` of ``runs``, with ``section`` (the title), ``slug``,
     ``setting`` (method and what tells it apart), ``state`` (`PRIVATE`, `UNPROVEN`, `OPEN`), ``pair`` (seed, fold and
-    other draws) and ``per`` (the privacy unit in short) added.
+    other draws), ``deal`` (under another one, a client of the same number has other rows) and ``per`` (the privacy unit
+    in short) added.
     """
 
     title: str
@@ -79,8 +80,11 @@ class Section:
 
     @cached_property
     def clients(self) -> pd.DataFrame:
-        """One line a run and client: ``number`` of the run in ``rows``, ``client``, ``test_rows`` and its metrics."""
-        tables = [run["clients"].assign(number=number) for number, run in enumerate(self.runs)]
+        """One line a run and client: ``number`` of the run in ``rows``, its ``deal``, ``client``, ``test_rows`` and its
+        metrics.
+        """
+        pairs = enumerate(zip(self.runs, self.rows, strict=True))
+        tables = [run["clients"].assign(number=number, deal=row["deal"]) for number, (run, row) in pairs]
         return pd.concat(tables, ignore_index=True)
 
 
@@ -166,6 +170,8 @@ def row_of(run: dict[str, Any]) -> dict[str, Any]:
     row, config = result_row(run), run["config"]
     draws = (config["evaluation"].get("seed"), config["partition"].get("seed"))
     added = {"state": _state(row), "per": short_unit(row["unit"]), "pair": (row["seed"], row["fold"], *draws)}
+    # A subject is the same client whatever the seed; all other kinds deal rows out by it.
+    added["deal"] = "" if row["partition"] == "subject" else str(draws[1])
     return row | added
 
 
