@@ -243,6 +243,9 @@ class MethodStrategy(Strategy):
                 update, ledger = read_update(reply, client)
                 if _terms(ledger) != _terms(self._blank):
                     raise BadMessage("its ledger is about another budget, unit or trust model")
+                if client in self.ledgers and not ledger.includes(self.ledgers[client]):
+                    # A node that was started anew, say, and takes its budget for unspent.
+                    raise BadMessage("its ledger lacks what it has released in this run before")
                 # What a client has released counts even if its update turns out to be of no use.
                 self.ledgers[client] = ledger
                 self.unheard.discard(client)
