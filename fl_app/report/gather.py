@@ -231,12 +231,25 @@ def sections(runs: Sequence[dict[str, Any]]) -> list[Section]:
         if any(section.slug == slug for section in found):
             slug = f"{slug}-{len(found)}"
         rows = [run["row"] for run in members]
-        telling = telling_of_methods(rows)
-        for row in rows:
-            row |= {"setting": setting_label(row, telling), "section": title, "slug": slug}
+        for row, label in zip(rows, _labels(rows), strict=True):
+            row |= {"setting": label, "section": title, "slug": slug}
         metric = "accuracy" if any("accuracy" in row for row in rows) else "r2"
         found.append(Section(title, slug, family, metric, list(members), rows))
     return found
+
+
+def _labels(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Each row's method and what tells it apart; its delta too where one epsilon would stand for several guarantees."""
+    telling = telling_of_methods(rows)
+    labels = [setting_label(row, telling) for row in rows]
+    deltas: dict[tuple[str, float], set[float]] = {}
+    for row, label in zip(rows, labels, strict=True):
+        deltas.setdefault((label, row["epsilon"]), set()).add(row["delta"])
+    several = {label for (label, epsilon), found in deltas.items() if math.isfinite(epsilon) and len(found) > 1}
+    return [
+        f"{label} delta={row['delta']:g}" if label in several and math.isfinite(row["epsilon"]) else label
+        for row, label in zip(rows, labels, strict=True)
+    ]
 
 
 def _title(facts: dict[str, str], differing: Sequence[str]) -> str:

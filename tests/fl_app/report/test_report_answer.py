@@ -75,6 +75,20 @@ def test_clients_of_another_deal_are_others(tmp_path: Path, kind: str, clients: 
     assert ends[0] == pytest.approx(0.5 if kind == "dirichlet" else (0.5 + 0.5 + 0.7) / 3)
 
 
+def test_guarantees_with_another_delta_are_never_averaged(tmp_path: Path) -> None:
+    for seed in range(3):
+        for delta, reached in ((1e-4, 0.8), (1e-6, 0.6)):
+            write_run(tmp_path / f"{seed}-{delta}", "dp_sgd", 1.0, seed, [reached] * 3, delta=delta)
+        write_run(tmp_path / f"{seed}-inf", "dp_sgd", math.inf, seed, [0.9] * 3, noised=False)
+    (section,) = gather([tmp_path]).sections
+    assert sorted(section.frame["setting"].unique()) == ["dp_sgd", "dp_sgd delta=0.0001", "dp_sgd delta=1e-06"]
+    (verdict,) = answer(section).verdicts
+    assert [(each.setting, each.score.mean) for each in verdict.ranking] == [
+        ("dp_sgd delta=0.0001", pytest.approx(0.8)),
+        ("dp_sgd delta=1e-06", pytest.approx(0.6)),
+    ]
+
+
 def test_one_seed_is_too_few(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "one_shot", accuracy=[0.9, 0.9])
     write_run(tmp_path / "b", "boost", accuracy=[0.1, 0.1])
