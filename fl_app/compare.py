@@ -106,7 +106,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     written += write_federation_figures(runs, rows, target)
     for family in gathered.families:
         written += write_setting_figures(family.title, family.rows, target)
-    written += write_ldp_figures(runs, rows, target) + write_user_figures(runs, rows, target)
+    for section in gathered.sections:
+        own = target if len(gathered.sections) == 1 else target / section.slug
+        written += write_ldp_figures(section.runs, section.rows, own)
+        written += write_user_figures(section.runs, section.rows, own)
     print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
     return 0
 

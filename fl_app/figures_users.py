@@ -49,12 +49,15 @@ def write_user_figures(runs: Sequence[Row], rows: Sequence[Row], folder: Path) -
     Returns
     -------
     list of Path
-        SVG and PNG files.
+        SVG and PNG files; none where no methods ran beside.
     """
+    groups = _groups(runs, rows)
+    if not groups:
+        return []
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
-        for name, group in _groups(runs, rows).items():
+        for name, group in groups.items():
             base = _base(group)
             for key, words in _VARIED.items():
                 points = _points(group, base, key)

@@ -15,7 +15,7 @@ import pandas as pd
 
 from dpforest.errors import DPForestError
 from fl_app.figures import file_name, setting_label, short_unit
-from fl_app.results import result_row, telling_of_methods
+from fl_app.results import draw_of, result_row, telling_of_methods
 from fl_app.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs, read_run
 
 log = logging.getLogger(__name__)
@@ -167,12 +167,10 @@ def _read(folder: Path) -> dict[str, Any]:
 
 def row_of(run: dict[str, Any]) -> dict[str, Any]:
     """A run's flat row with what does not depend on other runs: see `Section`."""
-    row, config = result_row(run), run["config"]
-    draws = (config["evaluation"].get("seed"), config["partition"].get("seed"))
-    added = {"state": _state(row), "per": short_unit(row["unit"]), "pair": (row["seed"], row["fold"], *draws)}
+    row, draw = result_row(run), draw_of(run["config"])
+    added = {"state": _state(row), "per": short_unit(row["unit"]), "pair": draw}
     # A subject is the same client whatever the seed; all other kinds deal rows out by it.
-    added["deal"] = "" if row["partition"] == "subject" else str(draws[1])
-    return row | added
+    return row | added | {"deal": "" if row["partition"] == "subject" else str(draw[-1])}
 
 
 def _target(metrics: dict[str, Any]) -> Any:
