@@ -224,14 +224,15 @@ class MethodStrategy(Strategy):
 
     def _available(self, server_round: int, grid: Grid) -> list[int]:
         """Clients to choose from: all, but for an exchange that so many cannot do."""
-        train, wanted = self.cohort.train, self.side.least_connected
-        connected = wait_for(grid, train.values(), wanted, self._timeout) if wanted else set(train.values())
-        if len(connected) >= wanted:
+        train = self.cohort.train
+        if self.side.is_enough(()):
             return sorted(train)
-        for client in sorted(train):
-            if train[client] not in connected:
-                self._fail(server_round, client, "not connected")
-        return [client for client in sorted(train) if train[client] in connected]
+        connected = wait_for(grid, train, self.side.is_enough, self._timeout)
+        if self.side.is_enough(connected):
+            return sorted(train)
+        for client in sorted(set(train) - connected):
+            self._fail(server_round, client, "not connected")
+        return sorted(connected)
 
     def _sound_updates(self, server_round: int, replies: Iterable[Message]) -> list[ClientUpdate]:
         client_of = {self.cohort.train[client]: client for client in self._asked}

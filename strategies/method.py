@@ -8,7 +8,7 @@ does with its own rows), joined by a `Method` in its ``__init__.py``. The app fi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -177,13 +177,13 @@ class ServerSide(ABC):
         """Whether a new model exists after this exchange, so that it is worth judging."""
         return True
 
-    @property
-    def least_connected(self) -> int:
-        """Training clients without which the next exchange would be in vain.
+    def is_enough(self, clients: Collection[int]) -> bool:
+        """Whether the next exchange is worth its price where only these training clients are connected.
 
-        The app waits for them up to its timeout. Where fewer come, `participants` is offered those that did.
+        The app waits for enough of them, up to its timeout; if too few come, `participants` is offered those that did.
+        True, so that the app never waits, if it does not matter.
         """
-        return 0
+        return True
 
     def participants(self, round_: int, clients: list[int]) -> list[int]:
         """Which of the training clients take part in an exchange; all by default."""
