@@ -31,7 +31,7 @@ def comparison_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def comparison(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Mean and range over seeds and folds, one line for each setting that differs, with what it guarantees.
+    """Mean and range over seeds, folds and other draws, one line for each setting that differs, with its guarantee.
 
     Runs of different privacy units, trust models, deltas or kinds of guarantee never share a line.
 
@@ -53,7 +53,7 @@ def comparison(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str
         *setting, spent, delta, holds, unit, trust = key
         epsilon = float(str(spent))
         # A sweep over epsilon repeats what pays no heed to it.
-        group = group.drop_duplicates(["seed", "fold", primary])
+        group = group.drop_duplicates(["pair", primary])
         scores = group[primary].dropna()
         cells = [*map(str, setting), f"{epsilon:g}", f"{delta:g}" if math.isfinite(epsilon) else "-"]
         cells += [str(holds), str(unit), str(trust)]
@@ -106,7 +106,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     written += write_federation_figures(runs, rows, target)
     for family in gathered.families:
         written += write_setting_figures(family.title, family.rows, target)
-    written += write_ldp_figures(runs, rows, target) + write_user_figures(runs, rows, target)
+    for section in gathered.sections:
+        own = target if len(gathered.sections) == 1 else target / section.slug
+        written += write_ldp_figures(section.runs, section.rows, own)
+        written += write_user_figures(section.runs, section.rows, own)
     print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
     return 0
 

@@ -27,7 +27,7 @@ _MAPPED = 40  # features in the heat map
 _NAME = 0.075  # inches that a letter of a feature's name takes
 _LINES = ("-", "--", ":", "-.")
 _TOLD = ("x:", "+-.")  # a source's curves
-_STABILITY = "importance_stability.csv"
+STABILITY = "importance_stability.csv"
 
 Pair = tuple[dict[str, Any], dict[str, Any]]
 Group = dict[float, list[Pair]]
@@ -66,7 +66,7 @@ def write_round_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str,
                 if len(importances) > 1:
                     written += save_figure(_heat_map(importances, features, title), folder / f"importance-map-{name}")
     if stability := stability_rows(runs, rows):
-        write_table(folder / _STABILITY, stability)
+        write_table(folder / STABILITY, stability)
     return written
 
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from fl_app.experiment import LEVELS
 from fl_app.figures import STYLE, legend_below, published, save_figure, setting_label
-from fl_app.results import telling_of_methods
+from fl_app.results import draw_of, telling_of_methods
 from fl_app.run_folder import FOREST
 from fl_app.tables import columns
 
@@ -121,11 +121,12 @@ def _importances(run: Run) -> np.ndarray:
 
 
 def _stability(group: Group) -> str:
-    """Correlation of importances with those of the run without privacy and the same seed, and how the top changes."""
-    without = {run["config"]["seed"]: _importances(run) for run in group.get(math.inf, [])}
+    """Correlation of importances with those of the run without privacy on the same draw, and how the top changes."""
+    without = {draw_of(run["config"]): _importances(run) for run in group.get(math.inf, [])}
     lines = []
     for epsilon, runs in group.items():
-        pairs = [(_importances(r), without[r["config"]["seed"]]) for r in runs if r["config"]["seed"] in without]
+        draws = [(_importances(run), without.get(draw_of(run["config"]))) for run in runs]
+        pairs = [(mine, reference) for mine, reference in draws if reference is not None]
         if not pairs:
             continue
         correlations = [np.corrcoef(mine, reference)[0, 1] for mine, reference in pairs]

@@ -29,6 +29,7 @@ _VARIED = {
 }
 _MARKERS = {"lrf": "s", "pp_fgrf": "^", "pp_fprf": "o"}
 _EVERYBODY = "all"
+EACH = "users-each-"  # beginning of the names of the figures that have a table of the same name beside them
 
 Row = dict[str, Any]
 
@@ -48,12 +49,15 @@ def write_user_figures(runs: Sequence[Row], rows: Sequence[Row], folder: Path) -
     Returns
     -------
     list of Path
-        SVG and PNG files.
+        SVG and PNG files; none where no methods ran beside.
     """
+    groups = _groups(runs, rows)
+    if not groups:
+        return []
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
-        for name, group in _groups(runs, rows).items():
+        for name, group in groups.items():
             base = _base(group)
             for key, words in _VARIED.items():
                 points = _points(group, base, key)
@@ -61,8 +65,8 @@ def write_user_figures(runs: Sequence[Row], rows: Sequence[Row], folder: Path) -
                     figure = _against(points, key, words, name)
                     written += save_figure(figure, folder / f"users-{_short(key)}-{file_name(name)}")
             at_base = [each for each in group if all(each[k] == base[k] for k in _VARIED)]
-            written += save_figure(_by_user(at_base, name), folder / f"users-each-{file_name(name)}")
-            write_table(folder / f"users-each-{file_name(name)}.csv", _user_rows(at_base))
+            written += save_figure(_by_user(at_base, name), folder / f"{EACH}{file_name(name)}")
+            write_table(folder / f"{EACH}{file_name(name)}.csv", _user_rows(at_base))
     return written
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -81,13 +81,13 @@ def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> list[int]:
         time.sleep(0.1)
 
 
-def wait_for(grid: Grid, nodes: Iterable[int], wanted: int, timeout: float) -> set[int]:
-    """Which of the nodes are connected, once ``wanted`` of them are or the time is up."""
+def wait_for(grid: Grid, nodes: Mapping[int, int], is_enough: Callable[[set[int]], bool], timeout: float) -> set[int]:
+    """Which of the clients (by client: its node) are connected, once they are enough or the time is up."""
     end = time.monotonic() + timeout
-    expected = set(nodes)
     while True:
-        connected = expected & set(grid.get_node_ids())
-        if len(connected) >= wanted or time.monotonic() > end:
+        there = set(grid.get_node_ids())
+        connected = {client for client, node in nodes.items() if node in there}
+        if is_enough(connected) or time.monotonic() > end:
             return connected
         time.sleep(0.1)
 

@@ -25,7 +25,7 @@ from fl_app.data.csv_file import TOO_LONG_REMEDY, CsvFile, read_csv
 from fl_app.data.source import DataError
 
 _NAMED = 5  # rows that are named when they cannot be predicted
-_FORMULA = tuple("=+-@\t\r\n")  # beginnings of a cell that spreadsheets calculate
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # beginnings of a cell that spreadsheets calculate; some wide
 
 
 def predict_file(forest: Forest, path: Path, explain: bool = False) -> tuple[pd.DataFrame, list[str]]:

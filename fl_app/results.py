@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,12 @@ def result_row(run: dict[str, Any]) -> dict[str, Any]:
     row |= {name: metrics[name] for name in _METRICS if name in metrics}
     row |= {f"memorization_{n}": rate for n, rate in metrics.get("memorization_rate", {}).items()}
     return row | dataset | strategy
+
+
+def draw_of(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a run drew at random: seed, fold, seeds of the split and the partition. Only equal draws are paired."""
+    evaluation, partition = config["evaluation"], config["partition"]
+    return config["seed"], evaluation["fold"], evaluation.get("seed"), partition.get("seed")
 
 
 def telling_columns(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -85,7 +85,8 @@ def run_experiment(
     for row in rows[:-1]:
         row.pop("judged", None)
     seconds = time.perf_counter() - start
-    privacy = _privacy(experiment, _all_ledgers(strategy, blank), strategy.noise)
+    ledgers = _all_ledgers(strategy, blank)
+    privacy = _privacy(experiment, ledgers, strategy.noise)
     if any(each.own_model for each in judged):
         privacy["evaluation"] += ", nor are the clients' own models, which only a simulation shows"
     return Run(
@@ -93,7 +94,7 @@ def run_experiment(
         side=side,
         metrics=_metrics(experiment, strategy, judged, rows, clients, seconds),
         rounds=rows,
-        clients=_client_rows(experiment, strategy, judged, meter),
+        clients=_client_rows(experiment, strategy, judged, meter, ledgers),
         privacy=privacy,
         failures=strategy.failures,
     )
@@ -238,7 +239,11 @@ def _memorization(experiment: Experiment, judged: list[Judged]) -> dict[str, Any
 
 
 def _client_rows(
-    experiment: Experiment, strategy: MethodStrategy, judged: list[Judged], meter: Meter
+    experiment: Experiment,
+    strategy: MethodStrategy,
+    judged: list[Judged],
+    meter: Meter,
+    ledgers: dict[int, Ledger],
 ) -> list[dict[str, Any]]:
     by_client = {j.client: j for j in judged}
     nodes = {**strategy.cohort.test, **strategy.cohort.train}
@@ -252,7 +257,7 @@ def _client_rows(
             sums = by_client[client].sums
             row |= summarize(sums)
             row["test_rows"] = int(sum(sums["confusion"]) if "confusion" in sums else sums["moments"][0])
-        row |= strategy.side.client_facts(client)
+        row |= strategy.side.client_facts(client, ledgers.get(client))
         row |= {"bytes_down": traffic.down, "bytes_up": traffic.up}
         row["failures"] = sum(f.client == client for f in strategy.failures)
         rows.append(row)
@@ -265,8 +270,9 @@ def _all_ledgers(strategy: MethodStrategy, blank: Ledger) -> dict[int, Ledger]:
     for client in strategy.unheard | (strategy.ever_asked - set(ledgers)):
         known = ledgers[client].entries if client in ledgers else ()
         ledgers[client] = _planned_ledger(strategy, blank, "asked, no answer: counted as spent")
+        # What no mechanism covers has no plan: what is known of it stands beside what may have come to it since.
         for entry in known:
-            if not entry.protected and all(entry.what != other.what for other in ledgers[client].entries):
+            if not entry.protected:
                 ledgers[client].unprotected(entry.what, entry.note)
     if not strategy.ever_asked:
         # Where sampling left everybody out, that everybody could have been drawn is what was paid for.

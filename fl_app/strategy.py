@@ -194,13 +194,20 @@ class MethodStrategy(Strategy):
         for client, reply in _expected(replies, client_of):
             missing.discard(client)
             try:
-                judged.append(self._read_judged(reply, client))
-            except BadMessage as error:
+                found = self._read_judged(reply, client)
+                if found.own_model:
+                    self.side.take_own_model(client, found.own_model)
+            except DPForestError as error:
                 self._fail(server_round, client, str(error))
+                continue
+            except Exception as error:
+                log.debug("client %d: its evaluation could not be read", client, exc_info=True)
+                self._fail(server_round, client, f"its evaluation could not be read: {type(error).__name__}: {error}")
+                continue
+            judged.append(found)
         for client in sorted(missing):
             self._fail(server_round, client, "no answer to the evaluation in time")
         self.rounds[server_round].judged = judged
-        self.side.take_own_models({j.client: j.own_model for j in judged if j.own_model})
         return MetricRecord({**summarize(add_sums(j.sums for j in judged))}) if judged else None
 
     def sound_ledgers(self) -> dict[int, Ledger]:
@@ -217,14 +224,15 @@ class MethodStrategy(Strategy):
 
     def _available(self, server_round: int, grid: Grid) -> list[int]:
         """Clients to choose from: all, but for an exchange that so many cannot do."""
-        train, wanted = self.cohort.train, self.side.least_connected
-        connected = wait_for(grid, train.values(), wanted, self._timeout) if wanted else set(train.values())
-        if len(connected) >= wanted:
+        train = self.cohort.train
+        if self.side.is_enough(()):
             return sorted(train)
-        for client in sorted(train):
-            if train[client] not in connected:
-                self._fail(server_round, client, "not connected")
-        return [client for client in sorted(train) if train[client] in connected]
+        connected = wait_for(grid, train, self.side.is_enough, self._timeout)
+        if self.side.is_enough(connected):
+            return sorted(train)
+        for client in sorted(set(train) - connected):
+            self._fail(server_round, client, "not connected")
+        return sorted(connected)
 
     def _sound_updates(self, server_round: int, replies: Iterable[Message]) -> list[ClientUpdate]:
         client_of = {self.cohort.train[client]: client for client in self._asked}
@@ -236,6 +244,9 @@ class MethodStrategy(Strategy):
                 update, ledger = read_update(reply, client)
                 if _terms(ledger) != _terms(self._blank):
                     raise BadMessage("its ledger is about another budget, unit or trust model")
+                if client in self.ledgers and not ledger.includes(self.ledgers[client]):
+                    # A node that was started anew, say, and takes its budget for unspent.
+                    raise BadMessage("its ledger lacks what it has released in this run before")
                 # What a client has released counts even if its update turns out to be of no use.
                 self.ledgers[client] = ledger
                 self.unheard.discard(client)

@@ -8,7 +8,7 @@ does with its own rows), joined by a `Method` in its ``__init__.py``. The app fi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,7 +135,7 @@ class ClientSide(ABC):
     def own_model(self, task: ClientTask) -> Arrays | None:
         """The model that only this client has, if the method gives each its own.
 
-        A simulation shows it to the researcher with the evaluation (`ServerSide.take_own_models`); a real node shows
+        A simulation shows it to the researcher with the evaluation (`ServerSide.take_own_model`); a real node shows
         neither the model nor metrics of it.
         """
         return None
@@ -177,13 +177,13 @@ class ServerSide(ABC):
         """Whether a new model exists after this exchange, so that it is worth judging."""
         return True
 
-    @property
-    def least_connected(self) -> int:
-        """Training clients without which the next exchange would be in vain.
+    def is_enough(self, clients: Collection[int]) -> bool:
+        """Whether the next exchange is worth its price where only these training clients are connected.
 
-        The app waits for them up to its timeout. Where fewer come, `participants` is offered those that did.
+        The app waits for enough of them, up to its timeout; if too few come, `participants` is offered those that did.
+        True, so that the app never waits, if it does not matter.
         """
-        return 0
+        return True
 
     def participants(self, round_: int, clients: list[int]) -> list[int]:
         """Which of the training clients take part in an exchange; all by default."""
@@ -223,11 +223,14 @@ class ServerSide(ABC):
         """Whether to stop before all rounds are done."""
         return False
 
-    def take_own_models(self, models: Mapping[int, Arrays]) -> None:  # noqa: B027 - optional hook
-        """Models that clients of a simulation have of their own, by client; for `save` and `client_facts`."""
+    def take_own_model(self, client: int, arrays: Arrays) -> None:  # noqa: B027 - optional hook
+        """The (untrusted) model that a client of a simulation has of its own; for `save` and `client_facts`.
 
-    def client_facts(self, client: int) -> dict[str, Any]:
-        """More columns for ``clients.csv`` about one client."""
+        Raise ``DPForestError`` if it is not sound; the client's evaluation then counts as failed.
+        """
+
+    def client_facts(self, client: int, ledger: Ledger | None) -> dict[str, Any]:
+        """More columns for ``clients.csv`` about one client with its ledger at the end; None if it was never asked."""
         return {}
 
     def report(self) -> dict[str, Any]:

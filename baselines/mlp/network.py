@@ -102,7 +102,7 @@ class Network:
             loss = 0.0
             for _ in range(settings.epochs):
                 order = tf.constant(rng.permutation(len(y)).astype(np.int32))
-                loss = float(epoch(X, wanted, order, batch, limits)) / len(y)
+                loss = float(epoch(X, wanted, order, batch, limits)) / max(len(y), 1)
             trained = {name: variable.numpy() for name, variable in self._variables.items()}
         if not np.isfinite(loss) or not all(np.isfinite(array).all() for array in trained.values()):
             raise DPForestError(

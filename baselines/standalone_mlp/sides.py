@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import train_alone
 from baselines.mlp.backend import require_tensorflow
-from baselines.mlp.inputs import from_outputs, model_inputs
+from baselines.mlp.inputs import Standard, from_outputs, model_inputs
 from baselines.mlp.network import network_for
 from baselines.mlp.sides import save_network
 from dpforest.errors import DPForestError
@@ -65,8 +64,12 @@ class StandaloneServer(ServerSide):
         # A model without content: the networks are with the clients, who are asked to judge them.
         return {"clients": np.array(len(updates))}
 
-    def take_own_models(self, models: Mapping[int, Arrays]) -> None:
-        self._models = dict(models)
+    def take_own_model(self, client: int, arrays: Arrays) -> None:
+        settings: WholeSettings = self.task.settings
+        architecture = settings.architecture(self.task.schema)
+        weights = architecture.check_weights(arrays)
+        standard = Standard.read(arrays, architecture.inputs).to_arrays() if settings.standardize == "own" else {}
+        self._models[client] = {**weights, **standard}
 
     def save(self, folder: Path) -> None:
         for client, arrays in sorted(self._models.items()):

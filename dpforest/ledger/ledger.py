@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -133,6 +134,10 @@ class Ledger:
         """Write down that something about the data went out without protection."""
         self._entries.append(Entry(what, "none", protected=False, note=why))
 
+    def includes(self, earlier: Ledger) -> bool:
+        """Whether all that an earlier state of the ledger had is still there."""
+        return _counted(earlier._entries) <= _counted(self._entries)
+
     def guarantee(self) -> Guarantee:
         """What has been proven about everything released so far."""
         unprotected = any(not e.protected for e in self._entries)
@@ -170,6 +175,13 @@ class Ledger:
         except (KeyError, TypeError, ValueError) as error:
             raise DPForestError(f"not a ledger: {error}") from error
         return ledger
+
+
+def _counted(entries: Iterable[Entry]) -> Counter[Entry]:
+    counted: Counter[Entry] = Counter()
+    for entry in entries:
+        counted[replace(entry, times=1)] += entry.times
+    return counted
 
 
 def _json_number(value: float) -> float | str:

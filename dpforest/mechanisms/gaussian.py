@@ -14,9 +14,14 @@ a billion numbers that is epsilon + 1e-67, far below what floating-point account
 ``Delta / sqrt(sigma^2 - 9)`` and not the slightly smaller ``Delta / sigma``. (Canonne, Kamath, Steinke 2020, theorem 4,
 show that ``Delta / sigma`` is right for concentrated differential privacy.)
 
-*Shares.* Where ``n`` parties each add a share of parameter ``sigma / sqrt(n) >= 3`` and only the sum is seen, the
-probabilities differ from those of one discrete Gaussian by a factor exp(+-10 (n - 1) exp(-9 pi^2)) a number at most
-(Kairouz, Liu, Steinke 2021, corollary 12), which is 3e-38 (n - 1) in the exponent: again nothing.
+*Shares.* Where ``n`` parties each add a share of parameter ``s = sigma / sqrt(n) >= 3`` and only the sum is seen, the
+probabilities differ from those of one discrete Gaussian by a factor exp(+-tau) a number at most, ``tau = 10 sum_{k < n}
+exp(-2 pi^2 s^2 k / (k + 1)) <= 10 (n - 1) exp(-pi^2 s^2)`` (Kairouz, Liu, Steinke 2021, corollary 12): 3e-38 (n - 1).
+Over D numbers, (epsilon, delta) becomes, by going over to the other distribution and back,
+``P'(A) <= e^(D tau) P(A) <= e^(D tau) (e^epsilon Q(A) + delta) <= e^(epsilon + 2 D tau) Q'(A) + e^(D tau) delta``. For
+a billion numbers of a thousand parties that is epsilon + 6e-26, again nothing. Where some parties may be missing, or
+may take their own noise off the sum, ``n`` is how many are left for certain; shares of others that did stay are added
+to what is protected already, which is post-processing.
 
 Pure epsilon comes from `DiscreteLaplaceCounts`, with the L1 norm.
 """

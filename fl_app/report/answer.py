@@ -148,8 +148,8 @@ def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
         if name in judged:
             own = judged[judged["number"].isin(runs.index) & judged[name].notna()]
             sign = 1 if classes else -1
-            lines = zip(own["number"], own["client"], sign * own[name], own["test_rows"], strict=True)
-            clients = {(section.rows[n]["pair"], client): (score, rows) for n, client, score, rows in lines}
+            lines = zip(own["number"], own["deal"], own["client"], sign * own[name], own["test_rows"], strict=True)
+            clients = {(section.rows[n]["pair"], (deal, c)): (score, rows) for n, deal, c, score, rows in lines}
         score = mean_interval(list(seeds.values()))
         found.append(Contender(str(setting), section.rows[runs.index[0]], score, seeds, clients))
     return tuple(sorted(found, key=lambda contender: -contender.score.mean))
@@ -175,10 +175,12 @@ def _gap(second: Contender, gap: Difference) -> str:
         over += f" [{gap.seeds.low:z.3f} to {gap.seeds.high:z.3f}]"
     if gap.is_one:
         return f"it is ahead of {second} by {over}"
+    if gap.seeds.mean < 0:  # the means are over all runs of each
+        return f"in the runs that both have, {second} is ahead, by {-gap.seeds.mean:.3f} (n = {gap.seeds.n})"
     if gap.seeds.n < FEWEST_SEEDS:
         few = "1 seed is" if gap.seeds.n == 1 else f"{gap.seeds.n} seeds are"
         return f"{second} follows by {over}, but {few} too few to call that a difference"
-    if gap.seeds.excludes_zero and gap.clients is not None:
+    if gap.seeds.is_above_zero and gap.clients is not None:
         return (
             f"no difference from {second} is shown: {over} over seeds, but "
             f"{gap.clients.low:z.3f} to {gap.clients.high:z.3f} over clients"

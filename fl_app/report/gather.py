@@ -15,7 +15,7 @@ import pandas as pd
 
 from dpforest.errors import DPForestError
 from fl_app.figures import file_name, setting_label, short_unit
-from fl_app.results import result_row, telling_of_methods
+from fl_app.results import draw_of, result_row, telling_of_methods
 from fl_app.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs, read_run
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,8 @@ class Section:
     ``slug`` is the title as a file name that no other section has, ``family`` the title without what its family's
     sections differ in. ``rows`` are `fl_app.results.result_row` of ``runs``, with ``section`` (the title), ``slug``,
     ``setting`` (method and what tells it apart), ``state`` (`PRIVATE`, `UNPROVEN`, `OPEN`), ``pair`` (seed, fold and
-    other draws) and ``per`` (the privacy unit in short) added.
+    other draws), ``deal`` (under another one, a client of the same number has other rows) and ``per`` (the privacy unit
+    in short) added.
     """
 
     title: str
@@ -79,8 +80,11 @@ class Section:
 
     @cached_property
     def clients(self) -> pd.DataFrame:
-        """One line a run and client: ``number`` of the run in ``rows``, ``client``, ``test_rows`` and its metrics."""
-        tables = [run["clients"].assign(number=number) for number, run in enumerate(self.runs)]
+        """One line a run and client: ``number`` of the run in ``rows``, its ``deal``, ``client``, ``test_rows`` and its
+        metrics.
+        """
+        pairs = enumerate(zip(self.runs, self.rows, strict=True))
+        tables = [run["clients"].assign(number=number, deal=row["deal"]) for number, (run, row) in pairs]
         return pd.concat(tables, ignore_index=True)
 
 
@@ -163,10 +167,10 @@ def _read(folder: Path) -> dict[str, Any]:
 
 def row_of(run: dict[str, Any]) -> dict[str, Any]:
     """A run's flat row with what does not depend on other runs: see `Section`."""
-    row, config = result_row(run), run["config"]
-    draws = (config["evaluation"].get("seed"), config["partition"].get("seed"))
-    added = {"state": _state(row), "per": short_unit(row["unit"]), "pair": (row["seed"], row["fold"], *draws)}
-    return row | added
+    row, draw = result_row(run), draw_of(run["config"])
+    added = {"state": _state(row), "per": short_unit(row["unit"]), "pair": draw}
+    # A subject is the same client whatever the seed; all other kinds deal rows out by it.
+    return row | added | {"deal": "" if row["partition"] == "subject" else str(draw[-1])}
 
 
 def _target(metrics: dict[str, Any]) -> Any:
@@ -225,12 +229,25 @@ def sections(runs: Sequence[dict[str, Any]]) -> list[Section]:
         if any(section.slug == slug for section in found):
             slug = f"{slug}-{len(found)}"
         rows = [run["row"] for run in members]
-        telling = telling_of_methods(rows)
-        for row in rows:
-            row |= {"setting": setting_label(row, telling), "section": title, "slug": slug}
+        for row, label in zip(rows, _labels(rows), strict=True):
+            row |= {"setting": label, "section": title, "slug": slug}
         metric = "accuracy" if any("accuracy" in row for row in rows) else "r2"
         found.append(Section(title, slug, family, metric, list(members), rows))
     return found
+
+
+def _labels(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Each row's method and what tells it apart; its delta too where one epsilon would stand for several guarantees."""
+    telling = telling_of_methods(rows)
+    labels = [setting_label(row, telling) for row in rows]
+    deltas: dict[tuple[str, float], set[float]] = {}
+    for row, label in zip(rows, labels, strict=True):
+        deltas.setdefault((label, row["epsilon"]), set()).add(row["delta"])
+    several = {label for (label, epsilon), found in deltas.items() if math.isfinite(epsilon) and len(found) > 1}
+    return [
+        f"{label} delta={row['delta']:g}" if label in several and math.isfinite(row["epsilon"]) else label
+        for row, label in zip(rows, labels, strict=True)
+    ]
 
 
 def _title(facts: dict[str, str], differing: Sequence[str]) -> str:

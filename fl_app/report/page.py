@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,9 +18,9 @@ from markupsafe import Markup, escape
 
 from fl_app.compare import comparison
 from fl_app.figures import published_for
-from fl_app.figures_fext import stability_rows
+from fl_app.figures_fext import STABILITY, stability_rows
 from fl_app.figures_ldp import ldp_tables
-from fl_app.figures_users import user_table
+from fl_app.figures_users import EACH, user_table
 from fl_app.report.answer import Answer, answer
 from fl_app.report.drawing import Drawn, draw, draw_family
 from fl_app.report.gather import Gathered, Section, gather
@@ -30,6 +32,7 @@ from fl_app.tables import human_bytes
 REPORT = "report.html"
 FIGURES = "figures"
 JOINED = "joined"  # folder of the figures that join sections
+_FIGURE = re.compile(rf'href="{FIGURES}/([A-Za-z0-9_.+-]+)/([A-Za-z0-9_.+-]+\.(?:svg|png))"')
 # Columns of the table of all runs: key of a row, heading, whether it is a number.
 _RUNS = (
     ("setting", "method", False), ("number", "section", True), ("epsilon", "epsilon", True), ("delta", "delta", True),
@@ -132,10 +135,34 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
         infinity=math.inf,
         made=datetime.now().strftime("%Y-%m-%d %H:%M"),
     )
+    before = _figures_of(target / REPORT)
     partial = target / f".{REPORT}.partial"
     partial.write_text(page, encoding="utf-8")
     partial.replace(target / REPORT)
+    _remove(before - _figures_of(target / REPORT), target / FIGURES)
     return [part.answer for part in parts]
+
+
+def _figures_of(page: Path) -> set[Path]:
+    """The figures that a page names, below `FIGURES`; with what stands beside them under their names."""
+    try:
+        named = _FIGURE.findall(page.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return set()
+    return {Path(folder, file) for folder, file in named if folder.strip(".")}
+
+
+def _remove(figures: set[Path], folder: Path) -> None:
+    """Remove what an earlier page named, and the folders that are empty then; no other file."""
+    for figure in figures:
+        (folder / figure).unlink(missing_ok=True)
+        if figure.name.startswith(EACH):
+            (folder / figure).with_suffix(".csv").unlink(missing_ok=True)
+    for section in {figure.parent for figure in figures}:
+        if not any((folder / section).glob("*.svg")):
+            (folder / section / STABILITY).unlink(missing_ok=True)
+        with suppress(OSError):  # it is not empty
+            (folder / section).rmdir()
 
 
 def _shown(drawn: Sequence[Drawn], target: Path) -> dict[str, list[Shown]]:

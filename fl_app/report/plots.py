@@ -98,7 +98,7 @@ def client_boxes(section: Section) -> Figure | None:
     for epsilon, runs in settings_by_epsilon(section).items():
         for setting, members in runs.groupby("setting"):
             own = section.clients[section.clients["number"].isin(members.index)]
-            scores = own.groupby("client")[name].mean().dropna()
+            scores = own.groupby(["deal", "client"])[name].mean().dropna()
             if len(scores) > 1:
                 groups.append((epsilon, str(setting), scores.to_numpy()))
     if not groups:

@@ -30,9 +30,9 @@ class Interval:
         return (self.high - self.low) / 2
 
     @property
-    def excludes_zero(self) -> bool:
-        """Whether 0 is outside."""
-        return self.low > 0 or self.high < 0
+    def is_above_zero(self) -> bool:
+        """Whether all of it is."""
+        return self.low > 0
 
 
 def mean_interval(values: ArrayLike, weights: ArrayLike | None = None) -> Interval:
@@ -80,10 +80,10 @@ class Difference:
 
     @property
     def is_one(self) -> bool:
-        """Whether it may be called a difference: no interval that there is holds 0, and there are enough seeds."""
-        if self.seeds is None or self.seeds.n < FEWEST_SEEDS or not self.seeds.excludes_zero:
+        """Whether one may be called ahead: all intervals that there are lie above 0, and there are enough seeds."""
+        if self.seeds is None or self.seeds.n < FEWEST_SEEDS or not self.seeds.is_above_zero:
             return False
-        return self.clients is None or self.clients.excludes_zero
+        return self.clients is None or self.clients.is_above_zero
 
 
 def difference(
@@ -99,7 +99,8 @@ def difference(
     ahead, behind : mapping of run to float
         Score of each run, named by its seed, fold and other draws.
     ahead_clients, behind_clients : mapping of (run, client) to (float, float)
-        Score of each client in each run, and its number of test rows.
+        Score of each client in each run, and its number of test rows. A client is the same in several runs only if its
+        rows are.
 
     Returns
     -------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,8 @@ class BoostServer(ServerSide):
     def is_round_end(self, exchange: int) -> bool:
         return self._is_judged
 
-    @property
-    def least_connected(self) -> int:
-        return self._collector.least_available if self._collector else 0
+    def is_enough(self, clients: Collection[int]) -> bool:
+        return self._collector is None or self._collector.is_enough(clients)
 
     @property
     def needs_answers(self) -> bool:

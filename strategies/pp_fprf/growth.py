@@ -78,8 +78,10 @@ class Growth:
         self._has = {
             user: np.array([user in group.members for group in groups], dtype=bool)[self.tree_group] for user in users
         }
-        # Levels in which each user voted, in each of its trees; kept of those that are lost.
-        self.levels_voted = {user: np.zeros(int(has.sum()), dtype=np.int64) for user, has in self._has.items()}
+        # Levels in which each user was asked to vote, in each of its trees, and who was asked for leaves: what was
+        # asked for may have been spent, also where no answer came.
+        self.levels_asked = {user: np.zeros(int(has.sum()), dtype=np.int64) for user, has in self._has.items()}
+        self.leaves_asked: set[int] = set()
         self._node_tree = np.arange(n_trees)
         self._levels: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._counts: np.ndarray | None = None
@@ -150,6 +152,13 @@ class Growth:
     def receive(self, answers: Mapping[int, Arrays]) -> None:
         """Take the (checked) answers of this phase; who did not answer is no longer a member."""
         self._told = None
+        if self.phase == "vote":
+            for user in self._has:
+                mine = self._nodes_of(user)
+                asked = self._node_tree[mine[self._active[mine]]]
+                self.levels_asked[user] += np.isin(self.trees_of(user), asked)
+        elif self.phase == "count":
+            self.leaves_asked = set(self._has)
         for user in set(self._has) - set(answers):
             self.drop(user)
         if self.phase == "propose":
@@ -254,7 +263,6 @@ class Growth:
             asked = self._active[mine]
             weight[mine[asked], arrays["votes"].astype(np.int64)] += np.maximum(sizes[asked], 0)
             total[mine] += sizes
-            self.levels_voted[user] += np.isin(self.trees_of(user), self._node_tree[mine[asked]])
         split = self._active & (total >= self._settings.min_rows)
         picked = np.argmax(weight, axis=1)
         nodes = np.arange(self.n_nodes)

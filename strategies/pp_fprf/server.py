@@ -13,7 +13,7 @@ import numpy as np
 
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest, concatenate, pack
-from dpforest.ledger import Entry
+from dpforest.ledger import Entry, Ledger
 from strategies.forests import model_arrays, read_model, save_forest
 from strategies.method import Arrays, ClientUpdate, ServerSide, Task, TooFewClients
 from strategies.pp_fprf.alone import finish
@@ -39,10 +39,10 @@ class _OwnForests(ServerSide):
         _check_classes(task)
         self._models: dict[int, Forest] = {}
 
-    def take_own_models(self, models: Mapping[int, Arrays]) -> None:
-        self._models = {client: read_model(arrays, self.task.schema) for client, arrays in models.items()}
+    def take_own_model(self, client: int, arrays: Arrays) -> None:
+        self._models[client] = read_model(arrays, self.task.schema)
 
-    def client_facts(self, client: int) -> dict[str, Any]:
+    def client_facts(self, client: int, ledger: Ledger | None) -> dict[str, Any]:
         return {"kept": self._models[client].n_trees} if client in self._models else {}
 
     def save(self, folder: Path) -> None:
@@ -128,15 +128,19 @@ class GlobalServer(ServerSide):
         assert self._growth is not None
         return {"trees": self._forest.n_trees, "nodes": self._forest.n_nodes, "levels": self._growth.level}
 
-    def client_facts(self, client: int) -> dict[str, Any]:
+    def client_facts(self, client: int, ledger: Ledger | None) -> dict[str, Any]:
         assert self._growth is not None
-        plan, voted = self._plan, self._growth.levels_voted.get(client)
-        if voted is None:
-            return {}  # it never answered, and its ledger did not come: what it has spent is not known here
-        spent = plan.spent(voted.tolist(), leaves=client in self._growth.members)
-        # What the paper counts: B = T epsilon, whatever the user does in the sessions of others.
-        counted = {"epsilon_counted": self._settings.trees * plan.tree_epsilon(plan.depth)}
-        return (counted if self._settings.published else {}) | {"epsilon_spent": spent}
+        if not self._settings.published:
+            return {} if ledger is None else {"epsilon_spent": ledger.guarantee().epsilon}
+        plan, levels = self._plan, self._growth.levels_asked.get(client)
+        if levels is None:
+            return {}  # it was never asked to take part in a session
+        # What the paper counts: B = T epsilon, whatever the user does in the sessions of others. Its ledger knows those
+        # in words only.
+        return {
+            "epsilon_counted": self._settings.trees * plan.tree_epsilon(plan.depth),
+            "epsilon_spent": plan.spent(levels.tolist(), leaves=client in self._growth.leaves_asked),
+        }
 
     def save(self, folder: Path) -> None:
         assert self._forest is not None
@@ -230,17 +234,17 @@ class PersonalServer(GlobalServer, _OwnForests):
         similar = {str(user): others for user, others in self._similar.items()}
         return super().report() | {"similar_users": similar}
 
-    def client_facts(self, client: int) -> dict[str, Any]:
+    def client_facts(self, client: int, ledger: Ledger | None) -> dict[str, Any]:
         similar = " ".join(map(str, self._similar.get(client, ())))
         facts = {"similar": similar, "sessions": self._sessions(client), "offered": len(self._offered.get(client, ()))}
-        return facts | _OwnForests.client_facts(self, client) | super().client_facts(client)
+        return facts | _OwnForests.client_facts(self, client, ledger) | super().client_facts(client, ledger)
 
     def save(self, folder: Path) -> None:
         _OwnForests.save(self, folder)
 
     def _sessions(self, client: int) -> int:
         assert self._growth is not None
-        return len(self._growth.levels_voted.get(client, ())) // self._settings.trees
+        return len(self._growth.levels_asked.get(client, ())) // self._settings.trees
 
     def _read_table(self, update: ClientUpdate) -> np.ndarray:
         """Hash values or noised histograms of one user."""

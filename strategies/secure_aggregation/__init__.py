@@ -36,8 +36,8 @@ at most k + c (colluders give both): 2 t = 2 d + 2 c + 2 > 2 d + 2 c + 1 = k + c
 uncovered. By naming different survivors to different clients such a server can shrink the sum: a round key takes
 d + 1 honest holders that were told its owner is missing, and each accepts at most d missing; hence of H honest
 clients at least H / (d + 1), and more than one, stay in the sum. Noise that was sized for n - d - c honest clients
-(`noise_share`) does not cover that; it assumes the same survivors for all. The paper closes the gap by one more
-exchange with signatures.
+(`dpforest.mechanisms.gaussian`) does not cover that; it assumes the same survivors for all. The paper closes the gap
+by one more exchange with signatures.
 
 *Not covered*: a server that swaps public keys in the first exchange. That takes keys known from elsewhere. A
 disagreement about keys or terms between clients shows, as all keys are bound to a digest of both. Nor is a client kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -95,10 +95,11 @@ class SumCollector:
         """Of the whole run, as far as is known: two to agree on keys, two for each sum, and those that clients cost."""
         return 2 + 2 * self.terms.rounds + self._more_exchanges
 
-    @property
-    def least_available(self) -> int:
-        """Clients without which the next exchange would be in vain."""
-        return 0 if self.phase in (Phase.UNMASK, Phase.DONE) else self.terms.least_survivors
+    def is_enough(self, clients: Collection[int]) -> bool:
+        """Whether the next exchange with these clients alone would not be in vain."""
+        return self.phase in (Phase.UNMASK, Phase.DONE) or (
+            sum(map(self._takes_part, clients)) >= self.terms.least_survivors
+        )
 
     def participants(self, clients: list[int]) -> list[int]:
         """Which of the available clients the next exchange needs."""

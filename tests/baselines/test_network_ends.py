@@ -85,13 +85,26 @@ def test_a_standalone_network_is_its_clients_own_model(tmp_path: Path) -> None:
     """So the app lets no metrics of it leave a real node; a simulation keeps it in the run folder."""
     federation = run("standalone_mlp", clients=2, **QUICK)
     own = {c: federation.method.client().own_model(federation.view(c, 1, {})) for c in range(2)}
-    federation.server.take_own_models({c: arrays for c, arrays in own.items() if arrays})
+    for client, arrays in own.items():
+        assert arrays is not None
+        federation.server.take_own_model(client, arrays)
+        with pytest.raises(DPForestError, match="no weights"):
+            federation.server.take_own_model(client, {"file": np.zeros(3)})
     federation.server.save(tmp_path)
     for client, arrays in own.items():
         assert arrays is not None
         with np.load(tmp_path / f"client_{client:03d}" / "network.npz") as saved:
             assert set(saved) == set(arrays)
             assert all(np.array_equal(saved[name], arrays[name]) for name in saved)
+
+
+def test_a_client_without_rows_answers_as_any_other() -> None:
+    """On a real node an error in place of an answer would tell the server that it has none."""
+    nothing = np.empty((0, 4)), np.empty(0, dtype=np.int64)
+    federation = run("standalone_mlp", {0: nothing, 1: rows(1), 2: rows(2), 3: rows(3)}, **QUICK)
+    own = federation.method.client().own_model(federation.view(0, 1, {}))
+    assert own is not None
+    assert all(np.isfinite(array).all() for array in own.values())
 
 
 def test_a_client_without_a_network_of_its_own_says_so() -> None:

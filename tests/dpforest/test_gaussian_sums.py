@@ -124,6 +124,28 @@ def test_shares_add_up_to_the_noise_of_the_sum() -> None:
     assert "noise of 9 parties" in mechanism.entry("x").note
 
 
+@pytest.mark.parametrize("share", [0.5, 0.6, 0.8, 1.0])
+@pytest.mark.parametrize("shares", [2, 3, 5])
+def test_the_bound_on_sums_of_shares_holds(share: float, shares: int) -> None:
+    """The module's tau against the sum's own distribution, by convolution: at 3 and above the two look the same."""
+    support = np.arange(-40, 41)
+    one = np.exp(-(support**2) / (2 * share**2))
+    one /= one.sum()
+    exact = one
+    for _ in range(shares - 1):
+        exact = np.convolve(exact, one)
+    support = np.arange(-40 * shares, 40 * shares + 1)
+    near = np.exp(-(support**2) / (2 * shares * share**2))
+    near /= near.sum()
+    seen = near > 1e-10
+    worst = np.abs(np.log(exact[seen] / near[seen])).max()
+    assert worst <= 10 * (shares - 1) * math.exp(-((math.pi * share) ** 2))
+    if share == 0.5:
+        assert worst > 1e-3, "the bound is about something"
+    with pytest.raises(DPForestError, match="scale the values up"):
+        DiscreteGaussianSums(share * math.sqrt(shares), 1, shares)
+
+
 class _NoDraw(Seeded):
     def discrete_gaussian(self, sigma: float, shape: int | tuple[int, ...]) -> np.ndarray:
         raise AssertionError("drew noise after a refusal")

@@ -15,7 +15,7 @@ from fl_app.config import compose_config, to_experiment
 from fl_app.figures import against_epsilon, published, setting_label, write_figures
 from fl_app.figures_federation import convergence, label_shares, write_federation_figures
 from fl_app.report.gather import row_of, sections
-from fl_app.results import result_row, telling_columns, telling_of_methods
+from fl_app.results import telling_columns, telling_of_methods
 
 RECORD = "one record added to or removed from one client's training rows"
 CLIENT = "one client's whole data added or removed (its place among the clients stays)"
@@ -59,7 +59,7 @@ def rows_of(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_line_says_unit_trust_and_delta_and_units_never_share_one(tmp_path: Path) -> None:
     # The same method under two units does not exist; here it does, to show that the unit alone keeps lines apart.
     runs = [a_run(tmp_path / str(unit), "x", unit, accuracy=a) for unit, a in ((RECORD, 0.2), (CLIENT, 0.6))]
-    table = comparison_table([result_row(run) for run in runs])
+    table = comparison_table([row_of(run) for run in runs])
     header, _, *lines = table.splitlines()
     assert all(word in header for word in ("epsilon", "delta", "guarantee", "unit", "trust", "raw rows instead"))
     assert len(lines) == 2
@@ -68,8 +68,17 @@ def test_a_line_says_unit_trust_and_delta_and_units_never_share_one(tmp_path: Pa
     assert all("server trusted" in line and "1e-05" in line and "5.0 kB" in line for line in lines)
 
 
+def test_draws_that_reach_the_same_are_all_counted(tmp_path: Path) -> None:
+    runs = []
+    for draw, accuracy in enumerate((0.8, 0.8, 0.5)):
+        runs.append(a_run(tmp_path / str(draw), "x", RECORD, accuracy=accuracy))
+        runs[-1]["config"]["evaluation"]["seed"] = draw
+    (line,) = comparison_table(rows_of(runs)).splitlines()[2:]
+    assert "3     0.700 [0.500 to 0.800]" in line
+
+
 def test_a_table_wider_than_the_terminal_stands_in_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    rows = [result_row(a_run(tmp_path, name, RECORD, accuracy=a)) for name, a in (("x", 0.2), ("y", 0.6))]
+    rows = [row_of(a_run(tmp_path, name, RECORD, accuracy=a)) for name, a in (("x", 0.2), ("y", 0.6))]
     whole = comparison_table(rows).splitlines()
     assert len(whole) == 4
     monkeypatch.setattr("fl_app.compare.screen_width", lambda: 60)
@@ -81,7 +90,7 @@ def test_a_table_wider_than_the_terminal_stands_in_blocks(monkeypatch: pytest.Mo
 
 
 def test_settings_of_the_data_set_and_numbers_of_rounds_keep_runs_apart(tmp_path: Path) -> None:
-    rows = [result_row(a_run(tmp_path, "x", RECORD, classes=classes, seed=classes)) for classes in (6, 12)]
+    rows = [row_of(a_run(tmp_path, "x", RECORD, classes=classes, seed=classes)) for classes in (6, 12)]
     assert telling_columns(rows) == ["dataset.classes"]
     assert len(comparison_table(rows).splitlines()) == 4
     rows[0]["dataset.classes"], rows[0]["asked_rounds"] = 12, 20
@@ -90,7 +99,7 @@ def test_settings_of_the_data_set_and_numbers_of_rounds_keep_runs_apart(tmp_path
 
 def test_a_label_names_only_what_its_own_method_varies(tmp_path: Path) -> None:
     varied = [a_run(tmp_path / str(trees), "x", RECORD, trees=trees) for trees in (1, 2)]
-    rows = [result_row(run) for run in [*varied, a_run(tmp_path, "y", RECORD, trees=9)]]
+    rows = [row_of(run) for run in [*varied, a_run(tmp_path, "y", RECORD, trees=9)]]
     telling = telling_of_methods(rows)
     assert [setting_label(row, telling) for row in rows] == ["x trees=1", "x trees=2", "y"]
 
@@ -99,7 +108,7 @@ def test_seeds_share_a_line_and_what_guarantees_nothing_says_so(tmp_path: Path) 
     runs = [a_run(tmp_path, "x", RECORD, seed=seed, accuracy=0.1 * seed) for seed in (1, 2, 3)]
     for run in runs:
         run["privacy"]["guarantee"] = "guarantee: none (weights)"
-    (line,) = comparison_table([result_row(run) for run in runs]).splitlines()[2:]
+    (line,) = comparison_table([row_of(run) for run in runs]).splitlines()[2:]
     assert "0.200 [0.100 to 0.300]" in line
     assert "none" in line
 

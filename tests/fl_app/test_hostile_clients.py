@@ -284,6 +284,23 @@ def test_what_a_client_paid_for_a_lost_answer_counts(dataset: dict[str, Any], lo
     assert all(note.startswith("asked, no answer: counted as spent") == (lost == 2) for note in notes)
 
 
+def test_a_client_that_forgets_what_it_spent_is_taken_to_have_spent_the_plan(dataset: dict[str, Any]) -> None:
+    def forget(message: Message, honest: Callable[[], Message]) -> Message:
+        reply = honest()
+        if message.content[CONFIG]["round"] == 2:  # as a node that has lost its state
+            ledger = json.loads(str(reply.content[CONFIG]["ledger"]))
+            ledger["entries"] = [entry for entry in ledger["entries"] if entry["what"].startswith("round 2")]
+            return with_config(ledger=json.dumps(ledger))(message, lambda: reply)
+        return reply
+
+    strategy = {"name": "ldp_bagging", "round_budget": "split"}
+    done = run(make(dataset, strategy=strategy, rounds=2), app=Interfering({BAD: forget}))
+    assert [(f.round, f.client) for f in done.failures] == [(2, BAD)]
+    assert "lacks what it has released" in done.failures[0].reason
+    told, other = (done.privacy["clients"][client] for client in (str(BAD), "0"))
+    assert told["epsilon"] == other["epsilon"]
+
+
 JUDGEMENTS: dict[str, tuple[Act, str]] = {
     "raises": (_raise, "out of order"),
     "silent": (_silent, "no answer to the evaluation"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,23 @@ def test_figures_and_tables_are_written(runs: Path, tmp_path: Path) -> None:
     for path in [*written, tmp_path / "figures" / "ldp_document.txt"]:
         assert path.stat().st_size > 500
     assert write_ldp_figures([], [], tmp_path / "none") == []
+
+
+def test_importances_are_compared_on_the_same_draw_only(runs: Path) -> None:
+    read = [run for run in read_runs([runs]) if run["config"]["strategy"]["accounting"] == "tight"]
+    private, without = sorted(read, key=lambda run: run["privacy"]["epsilon"] == "inf")
+    other_fold = copy.deepcopy(without)
+    other_fold["config"]["evaluation"]["fold"] = 1
+    importances = other_fold["metrics"]["importances"]
+    other_fold["metrics"]["importances"] = dict(zip(importances, reversed(importances.values()), strict=True))
+
+    def stability(*several: dict[str, Any]) -> list[str]:
+        text = ldp_tables(several, [result_row(run) for run in several])
+        return [line for line in text.splitlines() if line.startswith("medium (1)") and line.count("0.") == 2]
+
+    assert stability(private, without)
+    assert stability(private, without, other_fold) == stability(private, without)
+    assert stability(private, other_fold) == []
 
 
 def test_the_report_holds_the_tables_too(runs: Path, tmp_path: Path) -> None:

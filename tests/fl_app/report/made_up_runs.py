@@ -38,11 +38,13 @@ def write_run(
     classes: Sequence[str] = CLASSES,
     features: Sequence[str] = ("ax", "ay"),
     memorization: bool = False,
+    delta: float | None = None,
     **settings: Any,
 ) -> Path:
     """Write a finished run; ``accuracy`` is of each client, who all have 100 test rows (R^2 for a ``target``)."""
     folder.mkdir(parents=True)
-    delta = 1e-6 if strategy.startswith("dp_") else 0.0
+    if delta is None:
+        delta = 1e-6 if strategy.startswith("dp_") else 0.0
     # What has no use for a budget has an infinite one in its ledger, whatever the configuration says.
     ledger = Ledger(Budget(epsilon if noised else math.inf, delta), unit, "nobody but the client is trusted")
     if noised and noise_in_ledger and math.isfinite(epsilon):

@@ -11,7 +11,7 @@ from made_up_runs import CLIENT_UNIT, write_run, write_sweep
 from dpforest.errors import DPForestError
 from fl_app.report.answer import answer
 from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, gather
-from fl_app.report.plots import settings_by_epsilon
+from fl_app.report.plots import client_boxes, settings_by_epsilon
 
 
 def test_the_sentence_agrees_with_a_calculation_by_hand(tmp_path: Path) -> None:
@@ -42,6 +42,51 @@ def test_what_may_be_chance_is_called_no_difference(tmp_path: Path) -> None:
     assert found.headline() == (
         "Per record: at epsilon 1, one_shot has the highest mean, but no difference from boost is shown."
     )
+
+
+def test_a_mean_over_easier_runs_is_not_called_ahead(tmp_path: Path) -> None:
+    """In each run that both have the second is ahead; the first has three more, on folds where all is easy."""
+    for fold in range(3):
+        write_run(tmp_path / f"a{fold}", "one_shot", accuracy=[0.5] * 3, evaluation={"fold": fold})
+        write_run(tmp_path / f"b{fold}", "boost", accuracy=[0.6] * 3, evaluation={"fold": fold})
+        write_run(tmp_path / f"easy{fold}", "one_shot", accuracy=[0.9] * 3, evaluation={"fold": 3 + fold})
+    found = answer(gather([tmp_path]).sections[0])
+    assert found.verdicts[0].best.setting == "one_shot"
+    assert [other.setting for other in found.verdicts[0].ties] == ["boost"]
+    assert "one_shot has the highest mean accuracy: 0.700" in found.words()[1]
+    assert "in the runs that both have, boost (0.600 ± 0.000) is ahead, by 0.100 (n = 3)" in found.words()[1]
+
+
+@pytest.mark.parametrize(("kind", "clients"), [("subject", 2), ("dirichlet", 6)])
+def test_clients_of_another_deal_are_others(tmp_path: Path, kind: str, clients: int) -> None:
+    for seed in range(3):
+        for name, reached in (("one_shot", 0.8), ("boost", 0.7)):
+            own = [reached, reached - 0.2] if seed else [reached - 0.2, reached]
+            write_run(tmp_path / f"{name}{seed}", name, 1.0, seed, own, partition={"kind": kind, "seed": seed})
+    (section,) = gather([tmp_path]).sections
+    (verdict,) = answer(section).verdicts
+    (gap,) = verdict.gaps
+    assert gap.clients is not None
+    assert gap.clients.n == clients
+    figure = client_boxes(section)
+    assert figure is not None
+    ends = sorted(float(y) for line in figure.axes[0].lines for y in line.get_ydata())
+    # Three deals of two clients each; or two subjects, each as a mean over seeds.
+    assert ends[0] == pytest.approx(0.5 if kind == "dirichlet" else (0.5 + 0.5 + 0.7) / 3)
+
+
+def test_guarantees_with_another_delta_are_never_averaged(tmp_path: Path) -> None:
+    for seed in range(3):
+        for delta, reached in ((1e-4, 0.8), (1e-6, 0.6)):
+            write_run(tmp_path / f"{seed}-{delta}", "dp_sgd", 1.0, seed, [reached] * 3, delta=delta)
+        write_run(tmp_path / f"{seed}-inf", "dp_sgd", math.inf, seed, [0.9] * 3, noised=False)
+    (section,) = gather([tmp_path]).sections
+    assert sorted(section.frame["setting"].unique()) == ["dp_sgd", "dp_sgd delta=0.0001", "dp_sgd delta=1e-06"]
+    (verdict,) = answer(section).verdicts
+    assert [(each.setting, each.score.mean) for each in verdict.ranking] == [
+        ("dp_sgd delta=0.0001", pytest.approx(0.8)),
+        ("dp_sgd delta=1e-06", pytest.approx(0.6)),
+    ]
 
 
 def test_one_seed_is_too_few(tmp_path: Path) -> None:

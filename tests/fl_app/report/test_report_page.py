@@ -103,6 +103,43 @@ def test_every_figure_is_there_as_svg_and_png(sweep: Path) -> None:
     assert set(beginnings) - set(drawn) <= {"labels-", "alone-"}
 
 
+def test_a_report_made_anew_leaves_no_figure_of_the_one_before_and_no_file_is_lost(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_sweep(runs / "a", METHODS[:2], epsilons=(1.0,), dataset={"classes": 3})
+    write_report([runs])
+    figures = runs / "figures"
+    first = {path.relative_to(figures) for path in figures.rglob("*")}
+    assert Path("watch-row-split/answer.svg") in first
+    own = [figures / "mine.svg", figures / "watch-row-split" / "notes.txt", figures / "watch-row-split" / "mine.png"]
+    for path in own:
+        path.write_text("mine", encoding="utf-8")
+    write_run(runs / "b", "one_shot", dataset={"name": "hapt"})
+    write_run(runs / "c", "one_shot", dataset={"classes": 12})
+    page = write_report([runs]).read_text(encoding="utf-8")
+    for path in own:
+        assert path.read_text(encoding="utf-8") == "mine"
+    drawn = {path for path in figures.rglob("*") if path.suffix in (".svg", ".png") and path not in own}
+    assert {path.relative_to(runs).as_posix() for path in drawn} == set(re.findall(r'href="(figures/[^"]+)"', page))
+    assert len(list((figures / "watch-row-split").iterdir())) == 2
+    for path in own:
+        path.unlink()
+    (figures / "watch-row-split").rmdir()
+    shutil.rmtree(runs / "b")
+    write_report([runs])
+    assert not any("hapt" in path.name for path in figures.iterdir())
+
+
+def test_a_page_that_names_files_elsewhere_makes_nobody_remove_them(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a")
+    (tmp_path / "runs" / "x").mkdir()
+    outside = tmp_path / "runs" / "x.svg"
+    outside.write_text("mine", encoding="utf-8")
+    links = "".join(f'<a href="figures/{name}">' for name in ("../x.svg", "a/../../x.svg", "../x/../x.svg", "./x.svg"))
+    (tmp_path / "runs" / REPORT).write_text(links, encoding="utf-8")
+    write_report([tmp_path / "runs"])
+    assert outside.is_file()
+
+
 def test_the_page_opens_with_the_answer(sweep: Path) -> None:
     page = (sweep / REPORT).read_text(encoding="utf-8")
     assert page.index("Per record: at epsilon 0.1 to 10, one_shot is best.") < page.index("Score against epsilon")

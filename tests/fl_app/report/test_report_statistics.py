@@ -74,6 +74,14 @@ def test_a_difference_needs_seeds_and_clients(gaps: list[float], clients: dict[i
     assert found.is_one is is_one
 
 
+@pytest.mark.parametrize(("seeds", "clients"), [(-0.1, 0.1), (0.1, -0.1), (-0.1, -0.1)])
+def test_what_is_behind_is_not_ahead(seeds: float, clients: float) -> None:
+    ahead = {(0, n): seeds for n in range(5)}
+    ours = {((0, 0), n): (clients, 100.0) for n in range(5)}
+    found = difference(ahead, dict.fromkeys(ahead, 0.0), ours, dict.fromkeys(ours, (0.0, 100.0)))
+    assert not found.is_one
+
+
 def test_without_a_seed_in_common_there_is_no_difference() -> None:
     found = difference({1: 0.9}, {2: 0.1}, {}, {})
     assert found.seeds is None

@@ -102,8 +102,8 @@ def test_without_a_tree_there_is_nothing_to_end_with(dataset: dict[str, Any]) ->
 class LosingGrid(InProcessGrid):
     """Nodes of some clients are not connected for some requests of who is."""
 
-    def __init__(self, clients: Collection[int], requests: Collection[int]) -> None:
-        super().__init__(client_app, CLIENTS)
+    def __init__(self, clients: Collection[int], requests: Collection[int], app: Any = client_app) -> None:
+        super().__init__(app, CLIENTS)
         self._lost = {1000 + client for client in clients}
         self._when = requests
         self.requests = 0
@@ -121,6 +121,16 @@ def test_a_client_is_waited_for_before_anybody_pays(dataset: dict[str, Any]) -> 
     assert waited.requests == 2 + 1 + ROUNDS + 3
     assert done.metrics["confusion"] == honest.metrics["confusion"]
     assert not done.failures
+
+
+def test_a_client_that_gave_no_keys_stands_in_for_nobody(dataset: dict[str, Any]) -> None:
+    """Client 0 is connected but did not share its secrets; then client 3, which no sum can do without, is away."""
+    nodes = {client: 1000 + client for client in range(CLIENTS)}
+    grid = LosingGrid([3], range(6, 1000), Interfering({0: gone_in([2])}))
+    done = run_experiment(boosted(dataset, dropouts=1, timeout=0.05), grid, nodes)
+    assert done.metrics["trees"] == 2 * TREES_A_ROUND
+    assert "rounds_given_up" not in done.metrics
+    assert paid(done, 1) == 2
 
 
 def test_nobody_pays_for_a_client_that_stays_away(dataset: dict[str, Any], tmp_path: Path) -> None:

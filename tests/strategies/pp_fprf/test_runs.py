@@ -23,7 +23,7 @@ from fl_app.config import compose_config, to_experiment
 from fl_app.data import client_data
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
-from strategies.messages import BadMessage
+from strategies.messages import BadMessage, to_arrays_record
 from strategies.method import TooFewClients
 from strategies.pp_fprf import PersonalSettings
 from strategies.pp_fprf.client import AloneClient, PersonalClient
@@ -250,20 +250,52 @@ def test_a_collaborator_that_disappears(table: dict[str, Any], at: int, caplog: 
     assert all(rows_of[client]["accuracy"] > 0.3 for client in (0, 2, 3))
     assert "accuracy" not in rows_of[1], "it was not there when trees were given out"
     entries = done.privacy["clients"]["1"]["entries"]
-    assert all(entry["note"].startswith("asked, no answer: counted as spent") for entry in entries)
-    votes = {2: 0, 3: 0, 4: 3, 6: 6}[at]  # it was heard of: three trees of its own, a vote each a level
+    planned = [entry["note"] for entry in entries if entry["protected"]]
+    assert all(note.startswith("asked, no answer: counted as spent") for note in planned)
+    heard = {2: 0, 3: 0, 4: 3, 6: 6}[at]  # three trees of its own, a vote each a level
+    asked = {2: 0, 3: 3, 4: 3, 6: 6}[at]  # it may have paid for the vote that was lost
     # A vote of one of the 3 levels costs a quarter of a tree's epsilon of 2.
-    assert rows_of[1]["epsilon_spent"] == pytest.approx(votes * rows_of[1]["sessions"] * 2 / 4)
-    foreign = [float(entry["note"].split()[1]) for entry in entries if entry["what"].startswith("sessions of other")]
-    assert sum(foreign) == pytest.approx(votes * (rows_of[1]["sessions"] - 1) * 2 / 4, rel=1e-3)
+    assert rows_of[1]["epsilon_spent"] == pytest.approx(asked * rows_of[1]["sessions"] * 2 / 4)
+    notes = [entry["note"] for entry in entries if entry["what"].startswith("sessions of other")]
+    assert "asked, no answer: counted as spent" in notes
+    foreign = [float(note.split()[1]) for note in notes if note.startswith("epsilon")]
+    assert sum(foreign) == pytest.approx(heard * (rows_of[1]["sessions"] - 1) * 2 / 4, rel=1e-3)
 
 
-def test_what_a_user_spent_that_never_answered_is_not_made_up(table: dict[str, Any]) -> None:
-    done = run(personal(table), app=Interfering({1: falls_silent(1)}))
-    assert done.clients[1]["sessions"] == 0
-    assert "epsilon_spent" not in done.clients[1]
-    assert done.privacy["clients"]["1"]["epsilon"] == pytest.approx(40.0), "taken to have spent all that was planned"
-    assert all("epsilon_spent" in done.clients[client] for client in (0, 2, 3))
+def spoiled_in(exchange: int) -> Any:
+    """An honest answer, whose votes are lost on the way."""
+
+    def act(message: Any, honest: Any) -> Any:
+        reply = honest()
+        if message.content["config"]["round"] == exchange:
+            reply.content["arrays"] = ArrayRecord({})
+        return reply
+
+    return act
+
+
+@pytest.mark.parametrize("act", [falls_silent(1), falls_silent(2), falls_silent(4), spoiled_in(2), spoiled_in(4)])
+def test_what_is_shown_as_spent_holds_for_a_user_whose_answer_is_lost(table: dict[str, Any], act: Any) -> None:
+    """Exchange 1 is the similarity; 2, 3, 4, ... are the votes of the levels."""
+    done = run(personal(table), app=Interfering({1: act}))
+    assert {failure.client for failure in done.failures} == {1}
+    for row in done.clients:
+        assert row["epsilon_spent"] == pytest.approx(done.privacy["clients"][str(row["client"])]["epsilon"])
+
+
+@pytest.mark.parametrize("name", ["lrf", "pp_fprf"])
+@pytest.mark.parametrize("forest", [{"x": np.zeros(2)}, {"output": np.array([1]), "owners": np.zeros((2, 2))}])
+def test_a_rotten_forest_of_its_own_costs_its_user_only(table: dict[str, Any], name: str, forest: dict) -> None:
+    def rotten(message: Any, honest: Any) -> Any:
+        reply = honest()
+        reply.content["arrays"] = to_arrays_record(forest)
+        return reply
+
+    experiment = personal(table) if name == "pp_fprf" else make(table, strategy=SMALL | {"name": name})
+    done = run(experiment, app=Interfering({1: rotten}, "evaluate"))
+    assert {failure.client for failure in done.failures} == {1}
+    assert "accuracy" not in done.clients[1]
+    assert all("accuracy" in done.clients[client] and done.clients[client]["kept"] for client in (0, 2, 3))
 
 
 def test_a_user_that_comes_back_is_given_trees(table: dict[str, Any]) -> None:

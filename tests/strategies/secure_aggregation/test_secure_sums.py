@@ -130,7 +130,8 @@ def test_no_vector_is_asked_for_while_too_few_clients_are_there(ready) -> None:
 
 def test_clients_that_are_not_available_are_waited_for_before_any_vector_is_sent(ready) -> None:
     federation, vectors = ready()
-    assert federation.collector.least_available == 5
+    assert federation.collector.is_enough([0, 1, 2, 3, 4])
+    assert not federation.collector.is_enough([0, 1, 2, 3])
     assert federation.collector.participants([0, 1, 2, 3]) == [0, 1, 2, 3]
     assert federation.collector.phase is Phase.PRESENT
     federation.exchange(vectors)
