@@ -166,7 +166,9 @@ def _report() -> None:
         log.exception("the report failed; try python -m fl_app.report %s", _sweep.folder)
     if _failures:
         log.info(
-            "%d runs failed; run them again with python -m fl_app %s", len(_failures), resume_option(_sweep.folder)
+            "runs that failed: %d; run them again with python -m fl_app %s",
+            len(_failures),
+            resume_option(_sweep.folder),
         )
 
 

@@ -78,7 +78,8 @@ def split_resume(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
     Returns
     -------
     arguments : list of str
-        With ``-m``, the sweep's own overrides if none are given, and its folder.
+        With ``-m``, the sweep's own overrides, those that are given instead of its own of the same name, and its
+        folder.
     folder : Path or None
         The sweep to continue.
 
@@ -99,9 +100,10 @@ def split_resume(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
     rest = [text for text in arguments if not text.startswith(_RESUME) and text not in ("-m", "--multirun")]
     if any(text.lstrip("+").startswith("output=") for text in rest):
         raise ConfigurationError("resume goes on in the sweep's own folder: leave output=FOLDER out")
-    if not any("=" in text for text in rest):
-        rest += _stored(folder)
-    return ["-m", *rest, _sweep_folder(folder)], folder
+    given = {each.key_or_group for each in parse_overrides([text for text in rest if not text.startswith("-")])}
+    stored = _stored(folder)
+    own = [text for text, each in zip(stored, parse_overrides(stored), strict=True) if each.key_or_group not in given]
+    return ["-m", *own, *rest, _sweep_folder(folder)], folder
 
 
 def _sweep_folder(folder: Path) -> str:
@@ -116,7 +118,7 @@ def _stored(folder: Path) -> list[str]:
         overrides = told["hydra"]["overrides"]
         stored = [*overrides["hydra"], *overrides["task"]]
     except (OSError, KeyError, TypeError, yaml.YAMLError) as error:
-        raise ConfigurationError(f"{folder / _COMMAND} is damaged: {error}; give the sweep's overrides anew") from error
+        raise ConfigurationError(f"{folder / _COMMAND} is damaged: {error}; start the sweep anew") from error
     return [str(text) for text in stored if not str(text).startswith(("hydra.sweep.dir", "hydra.mode", "output="))]
 
 

@@ -54,8 +54,9 @@ def test_resume_takes_the_overrides_of_the_sweep(tmp_path: Path) -> None:
     assert found == folder
     assert arguments[:3] == ["-m", "strategy=one_shot", "seed=range(3)"]
     assert arguments[3] == f"hydra.sweep.dir='{tmp_path}/my sweep\\'s'"
-    given, _ = split_resume(["-m", "seed=range(9)", f"+resume={folder}"])
-    assert given[:2] == ["-m", "seed=range(9)"]
+    # Given anew, an axis takes the place of the sweep's own; the others stay, so that no stray run joins the sweep.
+    given, _ = split_resume(["-m", "seed=range(9)", "engine.kind=in_process", f"+resume={folder}"])
+    assert given[:4] == ["-m", "strategy=one_shot", "seed=range(9)", "engine.kind=in_process"]
 
 
 def test_the_hint_to_resume_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
