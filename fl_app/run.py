@@ -305,7 +305,8 @@ def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]
         "record": experiment.source.record,
         "trust": worst.trust,
         "note": "; ".join(notes),
-        "evaluation": "test metrics were reported in clear for the researcher; they are not part of the guarantee",
+        "evaluation": "test metrics were reported in clear for the researcher; they are not part of the guarantee. "
+        "Nor are the facts that a client takes part and how long its answers take",
         "noise": "seeded: for simulation only" if "seeded" in noise else "secure",
         "clients": {str(client): ledger.to_dict() for client, ledger in sorted(ledgers.items())},
     }
