@@ -46,17 +46,22 @@ def place_runs(arguments: Sequence[str]) -> list[str]:
     Raises
     ------
     ConfigurationError
-        The folder holds files, or is named in a way that would be passed over.
+        The folder holds files, or is named in a way that would be passed over; or a single run has several values.
     """
+    # Hydra's parser takes no overrides on both sides of a flag.
+    arguments = sorted(arguments, key=lambda argument: argument not in ("-m", "--multirun"))
     named = {each.key_or_group: each for each in parse_overrides([a for a in arguments if not a.startswith("-")])}
     if not is_sweep(arguments):
         for name in ("hydra.run.dir", "hydra.sweep.dir"):
             if name in named:
                 raise ConfigurationError(f"{name} does not say where a single run goes: give output=FOLDER instead")
-        return list(arguments)
+        for each in named.values():
+            if each.is_sweep_override():
+                raise ConfigurationError(f"{each.input_line} has several values: add -m to run all of them")
+        return arguments
     output = named.get("output")
     if output is None:
-        return list(arguments)
+        return arguments
     if "hydra.sweep.dir" in named:
         raise ConfigurationError("output=FOLDER and hydra.sweep.dir both name the sweep's folder: give one")
     if output.is_sweep_override():

@@ -76,6 +76,12 @@ def test_resume_of_what_is_no_sweep_is_refused(tmp_path: Path) -> None:
         split_resume([f"+resume={tmp_path}", "output=there"])
 
 
+def test_several_values_need_the_flag_wherever_it_stands() -> None:
+    with pytest.raises(ConfigurationError, match=r"seed=1,2 has several values: add -m to run all of them"):
+        place_runs(["strategy=one_shot", "seed=1,2"])
+    assert place_runs(["strategy=one_shot", "-m", "seed=1,2"]) == ["-m", "strategy=one_shot", "seed=1,2"]
+
+
 def test_output_names_the_folder_of_a_sweep(tmp_path: Path) -> None:
     placed = place_runs(["-m", "seed=1,2", f"output='{tmp_path}/my sweep'"])
     assert placed == ["-m", "seed=1,2", f"hydra.sweep.dir='{tmp_path}/my sweep'"]
