@@ -115,7 +115,8 @@ class Entry:
         """
         try:
             # Forests that were saved before entries had a sensitivity and a scale are still read.
-            return _checked(*[{"sensitivity": 0.0, "scale": 0.0, **plain}[name] for name in _NAMES])
+            given = {"sensitivity": 0.0, "scale": 0.0, **plain}
+            return _checked(*[given[name] for name in _NAMES])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DPForestError(f"not a ledger entry: {error!r}") from error
 
