@@ -400,7 +400,7 @@ class Schema:
         except (OSError, UnicodeDecodeError) as error:
             raise SchemaError(f"{path} cannot be read as a text file: {error}") from error
         except yaml.YAMLError as error:
-            raise SchemaError(f"{path} is not valid YAML: {error}") from error
+            raise SchemaError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
         if not isinstance(plain, Mapping):
             raise SchemaError(f"{path}: expected a mapping with features and a target")
         return cls.from_dict(plain)
@@ -408,7 +408,9 @@ class Schema:
 
 def _refuse_unknown(plain: Mapping[str, Any], allowed: set[str], where: str) -> None:
     if unknown := sorted(str(key) for key in plain if key not in allowed):
-        raise SchemaError(f"{where}: unknown key {unknown[0]!r}; allowed: {', '.join(sorted(allowed))}")
+        near = difflib.get_close_matches(unknown[0], allowed, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise SchemaError(f"{where}: unknown key {unknown[0]!r}; {hint}allowed: {', '.join(sorted(allowed))}")
 
 
 def _name(value: Any, where: str) -> str:

@@ -166,7 +166,9 @@ def _report() -> None:
         log.exception("the report failed; try python -m fl_app.report %s", _sweep.folder)
     if _failures:
         log.info(
-            "%d runs failed; run them again with python -m fl_app %s", len(_failures), resume_option(_sweep.folder)
+            "runs that failed: %d; run them again with python -m fl_app %s",
+            len(_failures),
+            resume_option(_sweep.folder),
         )
 
 
@@ -182,6 +184,11 @@ def main() -> int:
         sys.argv[1:] = place_runs(sys.argv[1:])
         if is_sweep(sys.argv[1:]):
             _sweep.runs = count_runs(overrides)
+        elif any(text.startswith("experiment=") for text in overrides) and (runs := count_runs(overrides)) > 1:
+            log.warning(
+                "this experiment has %d runs; without -m this is a single one, which takes no value from its lists",
+                runs,
+            )
         if resumed:
             _sweep.missing = Missing(resumed)
     except DPForestError as error:

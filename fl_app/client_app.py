@@ -69,7 +69,8 @@ def _answer(
         check_owner_allows(experiment, context, message.metadata.message_type.startswith("evaluate"))
         content = action(message, context, experiment, client)
     except Exception as error:
-        log.warning("client %d: %s: %s", client, type(error).__name__, error)
+        if not is_simulated(context):  # there the server says it
+            log.warning("client %d: %s: %s", client, type(error).__name__, error)
         # The text of an error may show a data value, which must not leave a real node.
         public = (
             error if is_simulated(context) or isinstance(error, BadMessage | Refused) else DPForestError("see its log")

@@ -104,6 +104,11 @@ def parse_overrides(overrides: Sequence[str]) -> list[Override]:
     ConfigurationError
         One is malformed.
     """
+    for text in overrides:
+        if "=" not in text and not text.startswith("~"):
+            raise ConfigurationError(
+                f"{text!r} is no option: write NAME=VALUE, such as seed=3, with quotes around spaces"
+            )
     try:
         return list(OverridesParser.create().parse_overrides(list(overrides)))
     except HydraException as error:

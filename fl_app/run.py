@@ -13,6 +13,7 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
 
+from dpforest import __version__
 from dpforest.errors import DPForestError
 from dpforest.ledger import Ledger
 from fl_app.data import user_type
@@ -311,7 +312,9 @@ def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]
         "record": experiment.source.record,
         "trust": worst.trust,
         "note": "; ".join(notes),
-        "evaluation": "test metrics were reported in clear for the researcher; they are not part of the guarantee",
+        "evaluation": "test metrics were reported in clear for the researcher; they are not part of the guarantee. "
+        "Nor are the facts that a client takes part and how long its answers take",
         "noise": "seeded: for simulation only" if "seeded" in noise else "secure",
+        "dpforest": __version__,
         "clients": {str(client): ledger.to_dict() for client, ledger in sorted(ledgers.items())},
     }

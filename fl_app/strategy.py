@@ -32,6 +32,7 @@ from strategies.messages import (
 from strategies.method import Arrays, ClientUpdate, ServerSide, TooFewClients
 
 log = logging.getLogger(__name__)
+_REASONS = 3  # lost clients that the error at the end of a run names; all are in the log
 
 
 @dataclass(frozen=True)
@@ -166,10 +167,13 @@ class MethodStrategy(Strategy):
         needed = int(np.ceil(self._min_share * len(self._asked)))
         self.rounds[server_round].answered = len(updates)
         if len(updates) < needed and self.side.needs_answers:
-            reasons = "; ".join(f"client {f.client}: {f.reason}" for f in self.failures if f.round == server_round)
+            failed = [f for f in self.failures if f.round == server_round]
+            reasons = "; ".join(f"client {f.client}: {f.reason}" for f in failed[:_REASONS])
+            if len(failed) > _REASONS:
+                reasons += f"; {len(failed) - _REASONS} more"
             raise TooFewClients(
                 f"round {server_round}: {len(updates)} of {len(self._asked)} clients gave a sound answer, "
-                f"{needed} are needed ({reasons[:1000]}); fix the clients or lower min_clients"
+                f"{needed} are needed ({reasons}); fix the clients or lower min_clients"
             )
         model = self.side.aggregate(server_round, updates)
         return (to_arrays_record(model) if model else None), None

@@ -46,17 +46,22 @@ def place_runs(arguments: Sequence[str]) -> list[str]:
     Raises
     ------
     ConfigurationError
-        The folder holds files, or is named in a way that would be passed over.
+        The folder holds files, or is named in a way that would be passed over; or a single run has several values.
     """
+    # Hydra's parser takes no overrides on both sides of a flag.
+    arguments = sorted(arguments, key=lambda argument: argument not in ("-m", "--multirun"))
     named = {each.key_or_group: each for each in parse_overrides([a for a in arguments if not a.startswith("-")])}
     if not is_sweep(arguments):
         for name in ("hydra.run.dir", "hydra.sweep.dir"):
             if name in named:
                 raise ConfigurationError(f"{name} does not say where a single run goes: give output=FOLDER instead")
-        return list(arguments)
+        for each in named.values():
+            if each.is_sweep_override():
+                raise ConfigurationError(f"{each.input_line} has several values: add -m to run all of them")
+        return arguments
     output = named.get("output")
     if output is None:
-        return list(arguments)
+        return arguments
     if "hydra.sweep.dir" in named:
         raise ConfigurationError("output=FOLDER and hydra.sweep.dir both name the sweep's folder: give one")
     if output.is_sweep_override():
@@ -78,7 +83,8 @@ def split_resume(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
     Returns
     -------
     arguments : list of str
-        With ``-m``, the sweep's own overrides if none are given, and its folder.
+        With ``-m``, the sweep's own overrides, those that are given instead of its own of the same name, and its
+        folder.
     folder : Path or None
         The sweep to continue.
 
@@ -99,9 +105,10 @@ def split_resume(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
     rest = [text for text in arguments if not text.startswith(_RESUME) and text not in ("-m", "--multirun")]
     if any(text.lstrip("+").startswith("output=") for text in rest):
         raise ConfigurationError("resume goes on in the sweep's own folder: leave output=FOLDER out")
-    if not any("=" in text for text in rest):
-        rest += _stored(folder)
-    return ["-m", *rest, _sweep_folder(folder)], folder
+    given = {each.key_or_group for each in parse_overrides([text for text in rest if not text.startswith("-")])}
+    stored = _stored(folder)
+    own = [text for text, each in zip(stored, parse_overrides(stored), strict=True) if each.key_or_group not in given]
+    return ["-m", *own, *rest, _sweep_folder(folder)], folder
 
 
 def _sweep_folder(folder: Path) -> str:
@@ -116,7 +123,7 @@ def _stored(folder: Path) -> list[str]:
         overrides = told["hydra"]["overrides"]
         stored = [*overrides["hydra"], *overrides["task"]]
     except (OSError, KeyError, TypeError, yaml.YAMLError) as error:
-        raise ConfigurationError(f"{folder / _COMMAND} is damaged: {error}; give the sweep's overrides anew") from error
+        raise ConfigurationError(f"{folder / _COMMAND} is damaged: {error}; start the sweep anew") from error
     return [str(text) for text in stored if not str(text).startswith(("hydra.sweep.dir", "hydra.mode", "output="))]
 
 

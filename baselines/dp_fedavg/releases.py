@@ -35,7 +35,9 @@ def run_entry(task: Task, multiplier: float, amplified: bool) -> Entry:
     probability = settings.sample_size(task.clients) / task.clients
     amplified = amplified and probability < 1
     fixed = amplified and settings.sampling == "fixed"
-    mu = math.inf if not multiplier else (2 if fixed else 1) / multiplier
+    moved = 2 if fixed else 1  # clips
+    mu = moved / multiplier if multiplier else math.inf
+    clip = 0.0 if settings.adaptive_clip else settings.clip  # an adaptive one is another in every round
     return Entry(
         "noised mean of clipped updates" + (" and noised count behind the clip" if settings.adaptive_clip else ""),
         "Gaussian, drawn by the server",
@@ -45,4 +47,6 @@ def run_entry(task: Task, multiplier: float, amplified: bool) -> Entry:
         fixed_size=fixed,
         note="all rounds of the run, paid in advance: a client that is not drawn is protected by the draw. The "
         "server's own records of who was asked and answered, and their bytes, are not covered and must stay with it",
+        sensitivity=moved * clip,
+        scale=multiplier * clip,
     )

@@ -26,6 +26,8 @@ def steps_entry(task: Task, multiplier: float) -> Entry:
         times=settings.steps * settings.rounds_a_client(task.rounds, task.clients),
         sampling=settings.probability(task.schema),
         note="paid in advance for all rounds in which the client can take part",
+        sensitivity=settings.clip,
+        scale=multiplier * settings.clip,
     )
 
 

@@ -68,7 +68,8 @@ def standardize_entries(settings: NetworkSettings, budget: Budget, n_features: i
         raise DPForestError("standardize=private adds Gaussian noise and needs privacy.delta, such as 1e-5")
     mu = math.sqrt(settings.standardize_share) * gaussian_mu(budget.epsilon, budget.delta)
     note = f"a row adds a vector of length sqrt(2 * {n_features} + 1) at most"
-    return [Entry(SUMS_WHAT, "Gaussian", mu=mu, note=note)]
+    sensitivity = row_sums_sensitivity(n_features)
+    return [Entry(SUMS_WHAT, "Gaussian", mu=mu, note=note, sensitivity=sensitivity, scale=sensitivity / mu)]
 
 
 def standard_sums(task: ClientTask, X: np.ndarray) -> np.ndarray:

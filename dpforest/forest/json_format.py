@@ -215,12 +215,14 @@ def load(path: str | Path, limits: Limits | None = None) -> Forest:
     Raises
     ------
     InvalidForest
-        The file is no JSON (for instance cut short) or no sound forest.
+        The file is a folder, no JSON (for instance cut short) or no sound forest.
     SchemaError
         Its schema is not one.
     """
     try:
         plain = json.loads(Path(path).read_text(encoding="utf-8"))
+    except IsADirectoryError:
+        raise InvalidForest(f"{path} is a folder: give a forest's file, in a run folder model/forest.json") from None
     except (ValueError, RecursionError) as error:  # also bytes that are no text, and numbers of endless digits
         raise InvalidForest(f"{path} is not valid JSON (was it cut short?): {error}") from error
     try:

@@ -50,6 +50,10 @@ class Entry:
         False if no mechanism stands between the data and what went out.
     note : str
         Why the cost is what it is.
+    sensitivity, scale : float
+        For who checks the cost: how far one unit moves what is noised at most (L1 norm under Laplace noise, L2 under
+        Gaussian, the score of a choice), and the noise's parameter (scale, or sigma), both in the units in which the
+        noise is drawn. 0 where they are not the same for all ``times``, or there is no noise.
     """
 
     what: str
@@ -62,12 +66,14 @@ class Entry:
     fixed_size: bool = False
     protected: bool = True
     note: str = ""
+    sensitivity: float = 0.0
+    scale: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "mu"):
-            cost = getattr(self, name)
-            if math.isnan(cost) or cost < 0:
-                raise DPForestError(f"ledger entry {self.what!r}: {name} {cost} must be 0 or more")
+        for name in ("epsilon", "mu", "sensitivity", "scale"):
+            value = getattr(self, name)
+            if math.isnan(value) or value < 0:
+                raise DPForestError(f"ledger entry {self.what!r}: {name} {value} must be 0 or more")
         if self.epsilon and self.mu:
             raise DPForestError(f"ledger entry {self.what!r}: give epsilon (pure) or mu (Gaussian), not both")
         if self.rows != ALL_ROWS and "/" not in self.rows:
@@ -108,7 +114,9 @@ class Entry:
             A key is unknown or a value is of the wrong kind.
         """
         try:
-            return _checked(*[plain[name] for name in _NAMES])
+            # Forests that were saved before entries had a sensitivity and a scale are still read.
+            given = {"sensitivity": 0.0, "scale": 0.0, **plain}
+            return _checked(*[given[name] for name in _NAMES])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DPForestError(f"not a ledger entry: {error!r}") from error
 
@@ -128,6 +136,8 @@ def _checked(
     fixed_size: Any,
     protected: Any,
     note: Any,
+    sensitivity: Any,
+    scale: Any,
 ) -> Entry:
     """The entry of these values, which nobody has looked at yet."""
     return Entry(
@@ -141,6 +151,8 @@ def _checked(
         fixed_size=bool(fixed_size),
         protected=_flag(protected),
         note=_text(note),
+        sensitivity=_finite(sensitivity),
+        scale=_finite(scale),
     )
 
 
@@ -160,3 +172,9 @@ def _cost(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise TypeError(f"expected a cost, got {value!r}")
     return float(value)
+
+
+def _finite(value: Any) -> float:
+    if not math.isfinite(number := _cost(value)):
+        raise ValueError(f"expected a finite number, got {value!r}")
+    return number

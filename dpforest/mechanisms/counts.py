@@ -39,7 +39,12 @@ class DiscreteLaplaceCounts:
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        check_scale(self.sensitivity / self.epsilon if self.epsilon else math.inf)
+        check_scale(self.scale)
+
+    @property
+    def scale(self) -> float:
+        """Of the noise."""
+        return self.sensitivity / self.epsilon if self.epsilon else math.inf
 
     @property
     def variance(self) -> float:
@@ -52,7 +57,16 @@ class DiscreteLaplaceCounts:
 
     def entry(self, what: str, rows: str = ALL_ROWS, times: int = 1, note: str = "") -> Entry:
         """The ledger line of such a release, for plans."""
-        return Entry(what, "discrete Laplace", epsilon=self.epsilon, rows=rows, times=times, note=note)
+        return Entry(
+            what,
+            "discrete Laplace",
+            epsilon=self.epsilon,
+            rows=rows,
+            times=times,
+            note=note,
+            sensitivity=self.sensitivity,
+            scale=self.scale,
+        )
 
     def release(self, counts: np.ndarray, entry: Entry, ledger: Ledger, noise: Noise) -> np.ndarray:
         """Charge ``entry`` and return noised counts.
@@ -79,4 +93,4 @@ class DiscreteLaplaceCounts:
         exact = np.asarray(counts, dtype=np.int64)
         if math.isinf(self.epsilon):
             return exact.copy()
-        return exact + noise.discrete_laplace(self.sensitivity / self.epsilon, exact.shape)
+        return exact + noise.discrete_laplace(self.scale, exact.shape)

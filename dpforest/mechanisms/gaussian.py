@@ -104,7 +104,16 @@ class DiscreteGaussianSums:
         if self.shares > 1:
             of_sum = f"cost of the sum with the noise of {self.shares} parties"
             note = f"{note}; {of_sum}" if note else of_sum
-        return Entry(what, "discrete Gaussian", mu=self.mu, rows=rows, times=times, note=note)
+        return Entry(
+            what,
+            "discrete Gaussian",
+            mu=self.mu,
+            rows=rows,
+            times=times,
+            note=note,
+            sensitivity=math.sqrt(self.squared_sensitivity),
+            scale=self.sigma,
+        )
 
     def release(self, sums: np.ndarray, entry: Entry, ledger: Ledger, noise: Noise) -> np.ndarray:
         """Charge ``entry`` and return noised sums.

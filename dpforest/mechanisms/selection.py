@@ -52,10 +52,24 @@ class Selection:
         if self.kind not in SELECTIONS:
             raise DPForestError(f"selection {self.kind!r} must be one of {', '.join(SELECTIONS)}")
 
+    @property
+    def scale(self) -> float:
+        """Of the noise, or what scores are divided by in the exponential mechanism."""
+        return self.sensitivity / self.epsilon
+
     def entry(self, what: str, rows: str = ALL_ROWS, times: int = 1, note: str = "") -> Entry:
         """The ledger line of such a choice, for plans."""
         name = {"permute_and_flip": "permute-and-flip", "exponential": "exponential mechanism"}[self.kind]
-        return Entry(what, name, epsilon=self.epsilon, rows=rows, times=times, note=note)
+        return Entry(
+            what,
+            name,
+            epsilon=self.epsilon,
+            rows=rows,
+            times=times,
+            note=note,
+            sensitivity=self.sensitivity,
+            scale=self.scale,
+        )
 
     def release(self, scores: np.ndarray, entry: Entry, ledger: Ledger, noise: Noise) -> np.ndarray:
         """Charge ``entry`` and choose one candidate a row.
@@ -75,7 +89,6 @@ class Selection:
         ledger.charge(entry)
         if math.isinf(self.epsilon):
             return np.argmax(scores, axis=1)
-        scale = self.sensitivity / self.epsilon
         if self.kind == "exponential":
-            return noise.exponential_mechanism(scores, scale)
-        return noise.permute_and_flip(scores, scale)
+            return noise.exponential_mechanism(scores, self.scale)
+        return noise.permute_and_flip(scores, self.scale)

@@ -220,7 +220,7 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
         return
     near = difflib.get_close_matches(str(value), options, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    raise DataError(f"{name} {value!r} is unknown: {hint}Allowed: {', '.join(options)}")
+    raise DataError(f"{name} {value!r} is unknown: {hint}there are {', '.join(options)}")
 
 
 def check_integer(name: str, value: Any, low: int, high: int | None = None) -> None:

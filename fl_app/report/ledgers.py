@@ -88,6 +88,8 @@ def _releases(ledger: dict[str, Any]) -> list[Release]:
         else:
             protection, cost = entry["mechanism"], f"epsilon = {each:.4g}"
             share = f"{100 * each * entry['times'] / budget:.0f} %" if math.isfinite(budget) else ""
+        if entry["protected"] and entry.get("scale"):
+            protection += f", scale {entry['scale']:.6g} for a sensitivity of {entry['sensitivity']:.6g}"
         if entry["sampling"] < 1:
             cost += f", drawn with probability {entry['sampling']:.3g}"
         note = entry["note"] + ("" if entry["rows"] == "all" else f" (rows: {entry['rows']})")

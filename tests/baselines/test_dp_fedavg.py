@@ -43,6 +43,7 @@ def test_every_client_is_charged_what_was_planned_and_it_fits_the_budget() -> No
     for client in trained:
         assert list(federation.ledgers[client].entries) == planned
         assert federation.ledgers[client].guarantee().holds
+    assert planned[0].sensitivity / planned[0].scale == pytest.approx(planned[0].mu)
     assert "one client's whole data" in federation.ledgers[min(trained)].guarantee().unit
     assert federation.server.report()["server_ledger"]["entries"] == [entry.to_dict() for entry in planned]
 

@@ -32,6 +32,7 @@ def test_each_client_spends_the_budget_once_and_no_more() -> None:
     planned = federation.server.planned()
     (entry,) = planned
     assert (entry.times, entry.sampling) == (15, 24 / 120)
+    assert entry.sensitivity / entry.scale == pytest.approx(entry.mu)
     assert 0.999 * 4 < total_epsilon(planned, 1e-5) <= 4
     for ledger in federation.ledgers.values():
         assert list(ledger.entries) == planned
@@ -40,6 +41,8 @@ def test_each_client_spends_the_budget_once_and_no_more() -> None:
 
 def test_private_standardisation_shares_the_budget() -> None:
     federation = run("dp_sgd", rounds=2, **(OPTIONS | {"standardize": "private"}))
+    for entry in federation.ledgers[0].entries:
+        assert entry.sensitivity / entry.scale == pytest.approx(entry.mu)
     assert len(federation.ledgers[0].entries) == 2
     assert 0.999 * 4 < federation.ledgers[0].guarantee().epsilon <= 4
     assert not federation.failures

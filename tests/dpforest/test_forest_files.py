@@ -121,6 +121,11 @@ def test_what_is_no_json_is_refused_in_one_line(tmp_path, content):
     assert "\n" not in str(caught.value)
 
 
+def test_a_folder_in_place_of_a_forest_is_refused_with_the_file_to_give(tmp_path):
+    with pytest.raises(InvalidForest, match=r"is a folder: give a forest's file, in a run folder model/forest\.json"):
+        load(tmp_path)
+
+
 def test_a_schema_with_a_feature_less_does_not_fit_its_trees():
     plain = to_dict(made_up_forest(3))
     plain["schema"]["features"] = plain["schema"]["features"][:2]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger import ALL_ROWS, Budget, Entry, Ledger, epsilon_of_gaussian, gaussian_mu, rows_slice
 from dpforest.ledger.accounting import total_epsilon
+from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, Selection
 
 DELTA = 1e-6
 costs = st.floats(1e-3, 5.0)
@@ -187,6 +188,22 @@ def test_a_ledger_without_privacy_survives_json():
     assert again.entries == ledger.entries
 
 
+def test_the_cost_of_a_release_follows_from_its_sensitivity_and_the_scale_of_its_noise():
+    for mechanism in (DiscreteLaplaceCounts(0.4, 3), Selection(0.4, 60), Selection(0.4, 60, "exponential")):
+        line = mechanism.entry("x")
+        assert line.sensitivity / line.scale == pytest.approx(line.epsilon)
+    line = DiscreteGaussianSums.for_mu(0.05, squared_sensitivity=16).entry("x")
+    assert line.sensitivity / line.scale == pytest.approx(line.mu, rel=1e-3)
+    assert DiscreteLaplaceCounts(math.inf).entry("x").scale == Selection(math.inf, 60).entry("x").scale == 0
+
+
+def test_ledgers_from_before_there_were_scales_are_read():
+    plain = Ledger(Budget(2.0)).to_dict()
+    line = entry(1.0).to_dict()
+    del line["sensitivity"], line["scale"]
+    assert Ledger.from_dict(plain | {"entries": [line]}).entries == (entry(1.0),)
+
+
 def test_totals_in_a_file_are_not_believed():
     ledger = Ledger(Budget(2.0))
     ledger.charge(entry(2.0))
@@ -205,6 +222,8 @@ def test_totals_in_a_file_are_not_believed():
         {"entries": [entry(1.0).to_dict() | {"epsilon": float("nan")}]},
         {"entries": [entry(1.0).to_dict() | {"what": 7}]},
         {"entries": [entry(1.0).to_dict() | {"times": 0}]},
+        {"entries": [entry(1.0).to_dict() | {"scale": "inf"}]},
+        {"entries": [entry(1.0).to_dict() | {"sensitivity": -1.0}]},
         {"entries": 5},
     ],
 )

@@ -165,6 +165,7 @@ def good():
     ("wrong", "message"),
     [
         ({"colour": 1}, "schema: unknown key 'colour'; allowed: classes, features"),
+        ({"clases": ["a"]}, r"unknown key 'clases'; did you mean 'classes'\?"),
         ({"features": None}, "features: expected a list"),
         ({"features": "x"}, "features: expected a list"),
         ({"features": ["x"]}, "expected a mapping with a name"),
@@ -199,8 +200,9 @@ def test_unsound_files_are_refused(wrong, message):
 def test_files_that_are_no_schema(tmp_path, text, message):
     path = tmp_path / "schema.yaml"
     path.write_text(text)
-    with pytest.raises(SchemaError, match=message):
+    with pytest.raises(SchemaError, match=message) as caught:
         Schema.from_yaml(path)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("privacy.epsilonn=1", "no option 'privacy.epsilonn'; did you mean 'privacy.epsilon'?"),
         ("strategy.dept=5", "no option 'strategy.dept'; did you mean 'strategy.depth'?"),
         ("sead=3", "no option 'sead'; did you mean 'seed'?"),
-        ("seed", "malformed override"),
+        ("seed", r"'seed' is no option: write NAME=VALUE"),
         ("privacy.epsilon=[1", "malformed override"),
     ],
 )

@@ -54,8 +54,9 @@ def test_resume_takes_the_overrides_of_the_sweep(tmp_path: Path) -> None:
     assert found == folder
     assert arguments[:3] == ["-m", "strategy=one_shot", "seed=range(3)"]
     assert arguments[3] == f"hydra.sweep.dir='{tmp_path}/my sweep\\'s'"
-    given, _ = split_resume(["-m", "seed=range(9)", f"+resume={folder}"])
-    assert given[:2] == ["-m", "seed=range(9)"]
+    # Given anew, an axis takes the place of the sweep's own; the others stay, so that no stray run joins the sweep.
+    given, _ = split_resume(["-m", "seed=range(9)", "engine.kind=in_process", f"+resume={folder}"])
+    assert given[:4] == ["-m", "strategy=one_shot", "seed=range(9)", "engine.kind=in_process"]
 
 
 def test_the_hint_to_resume_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
@@ -73,6 +74,12 @@ def test_resume_of_what_is_no_sweep_is_refused(tmp_path: Path) -> None:
         split_resume([f"+resume={tmp_path}"])
     with pytest.raises(ConfigurationError, match="leave output=FOLDER out"):
         split_resume([f"+resume={tmp_path}", "output=there"])
+
+
+def test_several_values_need_the_flag_wherever_it_stands() -> None:
+    with pytest.raises(ConfigurationError, match=r"seed=1,2 has several values: add -m to run all of them"):
+        place_runs(["strategy=one_shot", "seed=1,2"])
+    assert place_runs(["strategy=one_shot", "-m", "seed=1,2"]) == ["-m", "strategy=one_shot", "seed=1,2"]
 
 
 def test_output_names_the_folder_of_a_sweep(tmp_path: Path) -> None:

@@ -48,7 +48,9 @@ def write_run(
     # What has no use for a budget has an infinite one in its ledger, whatever the configuration says.
     ledger = Ledger(Budget(epsilon if noised else math.inf, delta), unit, "nobody but the client is trusted")
     if noised and noise_in_ledger and math.isfinite(epsilon):
-        ledger.charge(Entry("class counts of the leaves", "discrete Laplace", epsilon=epsilon))
+        ledger.charge(
+            Entry("class counts of the leaves", "discrete Laplace", epsilon, sensitivity=1, scale=1 / epsilon)
+        )
     if unprotected or not noised:
         ledger.unprotected(unprotected or "weights", "they are sent as they are")
     guarantee = ledger.guarantee()

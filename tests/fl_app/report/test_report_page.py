@@ -254,7 +254,8 @@ def test_the_ledger_table_names_what_leaves_a_client(section: Section, tmp_path:
     assert facts["Does a guarantee hold?"] == "yes"
     assert facts["Who must be trusted"] == "nobody but the client is trusted"
     (release,) = first.releases
-    assert (release.what, release.protection) == ("class counts of the leaves", "discrete Laplace")
+    assert release.what == "class counts of the leaves"
+    assert release.protection == "discrete Laplace, scale 1 for a sensitivity of 1"
     assert (release.cost, release.share) == ("epsilon = 1", "100 %")
     (open_,) = [promise for promise in promises(section) if promise.setting == "fedavg"]
     assert [(r.what, r.protection, r.cost) for r in open_.releases] == [("weights", "nothing", "not bounded")]
