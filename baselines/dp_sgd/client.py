@@ -36,16 +36,18 @@ class DpSgdClient(NetworkClient):
         expected = entry.sampling * (task.schema.rows or 0)
         gradients = clipped_gradients_for(architecture, block_for(expected), dtype)
         mechanism = GaussianSum(settings.clip, 1 / entry.mu)
-        optimizer = optimizer_for(settings, task.budget, architecture.size)
+        optimizer = optimizer_for(settings, task.schema, task.budget, architecture.size)
         wanted = targets(y, task.schema)
         flat = architecture.flatten(weights)
-        for _ in range(settings.steps):
+        for _ in range(settings.recipe(task.schema).steps):
             batch = np.flatnonzero(sampling.random(len(y)) < entry.sampling)
             total = gradients.sum(flat, inputs[batch], wanted[batch], settings.clip, dropout)
             flat = flat - optimizer.step((mechanism.release(total, noise) / expected).astype(np.float32))
         if not np.isfinite(flat).all():
             # Follows from noised gradients alone, so that saying it releases nothing more.
-            raise DPForestError(f"the weights are not finite: lower learning_rate (now {settings.rate(task.budget):g})")
+            raise DPForestError(
+                f"the weights are not finite: lower learning_rate (now {settings.rate(task.schema, task.budget):g})"
+            )
         return Update(architecture.unflatten(flat))
 
     @staticmethod
@@ -55,6 +57,7 @@ class DpSgdClient(NetworkClient):
         The server announces the noise multiplier, but is not believed: the ledger refuses too small a one.
         """
         settings: DpSgdSettings = task.settings
+        steps = settings.recipe(task.schema).steps
         paid = next((entry for entry in task.ledger.entries if entry.what == STEPS_WHAT), None)
         if paid is None:
             paid = steps_entry(task, read_multiplier(task.config))
@@ -62,9 +65,7 @@ class DpSgdClient(NetworkClient):
             task.state[_STATE] = ConfigRecord({"rounds": 0})
         state = task.state.config_records[_STATE]
         done = int(str(state["rounds"]))
-        if (done + 1) * settings.steps > paid.times:
-            raise BudgetExceeded(
-                f"the budget is spent in {done} rounds of {settings.steps} steps; the server asks for one more"
-            )
+        if (done + 1) * steps > paid.times:
+            raise BudgetExceeded(f"the budget is spent in {done} rounds of {steps} steps; the server asks for one more")
         state["rounds"] = done + 1
         return paid

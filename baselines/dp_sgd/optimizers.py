@@ -8,6 +8,7 @@ import numpy as np
 
 from baselines.dp_sgd.settings import DpSgdSettings
 from dpforest.ledger import Budget
+from dpforest.schema import Schema
 
 
 class Optimizer(ABC):
@@ -47,8 +48,9 @@ class Adam(Optimizer):
         return rate * self._first / (np.sqrt(self._second) + np.float32(1e-7))
 
 
-def optimizer_for(settings: DpSgdSettings, budget: Budget, size: int) -> Optimizer:
+def optimizer_for(settings: DpSgdSettings, schema: Schema, budget: Budget, size: int) -> Optimizer:
     """The optimizer of the settings, at rest."""
+    rate = settings.rate(schema, budget)
     if settings.optimizer == "adam":
-        return Adam(settings.rate(budget), size)
-    return Sgd(settings.rate(budget), settings.momentum, size)
+        return Adam(rate, size)
+    return Sgd(rate, settings.recipe(schema).momentum, size)

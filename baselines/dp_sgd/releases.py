@@ -23,7 +23,7 @@ def steps_entry(task: Task, multiplier: float) -> Entry:
         STEPS_WHAT,
         "Gaussian on Poisson samples",
         mu=1 / multiplier if multiplier else math.inf,
-        times=settings.steps * settings.rounds_a_client(task.rounds, task.clients),
+        times=settings.recipe(task.schema).steps * settings.rounds_a_client(task.rounds, task.clients),
         sampling=settings.probability(task.schema),
         note="paid in advance for all rounds in which the client can take part",
         sensitivity=settings.clip,

@@ -47,10 +47,14 @@ class DpSgdServer(NetworkServer):
         return mean_weights(updates, self.architecture, [1.0] * len(updates)) - self.flat
 
     def report(self) -> dict[str, Any]:
+        recipe = self._settings.recipe(self.task.schema)
         return {
             **super().report(),
+            "hidden": list(recipe.hidden),
+            "batch": recipe.batch,
+            "momentum": recipe.momentum,
             "noise_multiplier": self._multiplier,
-            "learning_rate": self._settings.rate(self.task.budget),
+            "learning_rate": self._settings.rate(self.task.schema, self.task.budget),
             "sampling_probability": self._settings.probability(self.task.schema),
             "steps_a_client": self.planned()[-1].times,
         }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -162,9 +163,36 @@ def test_without_hidden_layers_nothing_random_is_in_the_start() -> None:
 @pytest.mark.parametrize(("epsilon", "rate"), [(0.5, 0.15), (1.0, 0.3), (8.0, 1.0), (math.inf, 1.0)])
 def test_the_automatic_learning_rate_follows_from_the_budget_alone(epsilon: float, rate: float) -> None:
     settings = DpSgdSettings()
-    assert settings.rate(Budget(epsilon, 1e-5)) == pytest.approx(rate)
-    assert DpSgdSettings(optimizer="adam").rate(Budget(epsilon, 1e-5)) == pytest.approx(rate / 100)
-    assert DpSgdSettings(learning_rate=0.2).rate(Budget(epsilon, 1e-5)) == 0.2
+    budget = Budget(epsilon, 1e-5)
+    assert settings.rate(SCHEMA, budget) == pytest.approx(rate)
+    assert DpSgdSettings(optimizer="adam").rate(SCHEMA, budget) == pytest.approx(rate / 100)
+    assert DpSgdSettings(learning_rate=0.2).rate(SCHEMA, budget) == 0.2
+
+
+@pytest.mark.parametrize(("rows", "network", "steps"), [(None, (), 5), (9_999, (), 5), (10_000, (64,), 40)])
+def test_the_public_number_of_rows_chooses_the_network_and_its_steps(
+    rows: int | None, network: tuple[int, ...], steps: int
+) -> None:
+    schema = dataclasses.replace(SCHEMA, rows=rows)
+    settings = DpSgdSettings()
+    assert settings.architecture(schema).hidden == network
+    assert settings.recipe(schema).steps == steps
+    chosen = DpSgdSettings(hidden=[3], batch=7, steps=2, momentum=0.5, learning_rate=0.1)
+    assert chosen.architecture(schema).hidden == (3,)
+    recipe = chosen.recipe(schema)
+    assert (recipe.batch, recipe.steps, recipe.momentum, recipe.learning_rate) == (7, 2, 0.5, 0.1)
+
+
+def test_many_rows_do_not_change_adams_rate() -> None:
+    schema = dataclasses.replace(SCHEMA, rows=50_000)
+    assert DpSgdSettings(optimizer="adam").rate(schema, Budget(1.0, 1e-5)) == pytest.approx(0.003)
+    assert DpSgdSettings().rate(schema, Budget(1.0, 1e-5)) == 0.5
+
+
+@pytest.mark.parametrize(("name", "value"), [("hidden", "many"), ("batch", 0), ("steps", "all"), ("clip", 0)])
+def test_a_wrong_value_beside_automatic_ones_is_named(name: str, value: object) -> None:
+    with pytest.raises(DPForestError, match=name):
+        DpSgdSettings(**{name: value})  # type: ignore[arg-type]
 
 
 def test_optimizers_step_as_written_down() -> None:
