@@ -28,7 +28,7 @@ needs_hugadb = pytest.mark.skipif(
 
 
 def test_unknown_names_and_settings() -> None:
-    with pytest.raises(DataError, match=r"dataset.name 'wach' is unknown: did you mean 'watch'\? Allowed: watch"):
+    with pytest.raises(DataError, match=r"dataset.name 'wach' is unknown: did you mean 'watch'\? there are watch"):
         build_source("wach", {})
     with pytest.raises(DataError, match=r"setting of data set watch 'lenght' is unknown: did you mean 'length'"):
         build_source("watch", {"lenght": 50})

@@ -175,7 +175,7 @@ def test_wrong_settings_are_named(wrong: dict[str, object], message: str) -> Non
         (Evaluation("subject", fold=6), "18 subjects make folds 0 to 5"),
         (Evaluation("subject", held_out=18), "use at most 17"),
         (Evaluation("subject", held_out=9, part="validation"), "use at most 8"),
-        (Evaluation("subject", subjects=["2"]), "evaluation.subjects '2' is unknown.* Allowed: 01, 02"),
+        (Evaluation("subject", subjects=["2"]), "evaluation.subjects '2' is unknown.* there are 01, 02"),
         (Evaluation("subject", subjects=SUBJECTS), "no subject to train on: name fewer"),
         (Evaluation("subject", subjects=SUBJECTS[1:], part="validation"), "leaves 1 of 18 subjects"),
     ],
