@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
@@ -32,6 +32,7 @@ from strategies.messages import (
 from strategies.method import Arrays, ClientUpdate, ServerSide, TooFewClients
 
 log = logging.getLogger(__name__)
+Item = TypeVar("Item")
 _REASONS = 3  # lost clients that the error at the end of a run names; all are in the log
 
 
@@ -192,25 +193,9 @@ class MethodStrategy(Strategy):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Metrics over all test rows together."""
-        judged = []
-        missing = set(self.cohort.test)
         client_of = {node: client for client, node in self.cohort.test.items()}
-        for client, reply in _expected(replies, client_of):
-            missing.discard(client)
-            try:
-                found = self._read_judged(reply, client)
-                if found.own_model:
-                    self.side.take_own_model(client, found.own_model)
-            except DPForestError as error:
-                self._fail(server_round, client, str(error))
-                continue
-            except Exception as error:
-                log.debug("client %d: its evaluation could not be read", client, exc_info=True)
-                self._fail(server_round, client, f"its evaluation could not be read: {type(error).__name__}: {error}")
-                continue
-            judged.append(found)
-        for client in sorted(missing):
-            self._fail(server_round, client, "no answer to the evaluation in time")
+        words = "its evaluation could not be read", "no answer to the evaluation in time"
+        judged = self._read_each(server_round, replies, client_of, self._take_judged, *words)
         self.rounds[server_round].judged = judged
         return MetricRecord({**summarize(add_sums(j.sums for j in judged))}) if judged else None
 
@@ -240,34 +225,58 @@ class MethodStrategy(Strategy):
 
     def _sound_updates(self, server_round: int, replies: Iterable[Message]) -> list[ClientUpdate]:
         client_of = {self.cohort.train[client]: client for client in self._asked}
-        missing = set(self._asked)
-        updates = []
+        words = "its update could not be checked", "no answer in time"
+        updates = self._read_each(server_round, replies, client_of, self._take_update, *words)
+        return sorted(updates, key=lambda update: update.client)
+
+    def _read_each(
+        self,
+        server_round: int,
+        replies: Iterable[Message],
+        client_of: Mapping[int, int],
+        take: Callable[[Message, int], Item],
+        unreadable: str,
+        late: str,
+    ) -> list[Item]:
+        """What ``take`` makes of the replies; one that is missing or not sound costs its client only, and is noted."""
+        missing = set(client_of.values())
+        taken = []
         for client, reply in _expected(replies, client_of):
             missing.discard(client)
             try:
-                update, ledger = read_update(reply, client)
-                if _terms(ledger) != _terms(self._blank):
-                    raise BadMessage("its ledger is about another budget, unit or trust model")
-                if client in self.ledgers and not ledger.includes(self.ledgers[client]):
-                    # A node that was started anew, say, and takes its budget for unspent.
-                    raise BadMessage("its ledger lacks what it has released in this run before")
-                # What a client has released counts even if its update turns out to be of no use.
-                self.ledgers[client] = ledger
-                self.unheard.discard(client)
-                self.noise.add(update.noise)
-                self.side.check(update)
+                item = take(reply, client)
             except DPForestError as error:
                 self._fail(server_round, client, str(error))
                 continue
             except Exception as error:
                 # Nobody's message may end the run of all, not even one that a method did not think of.
-                log.debug("client %d: its update could not be checked", client, exc_info=True)
-                self._fail(server_round, client, f"its update could not be checked: {type(error).__name__}: {error}")
+                log.debug("client %d: %s", client, unreadable, exc_info=True)
+                self._fail(server_round, client, f"{unreadable}: {type(error).__name__}: {error}")
                 continue
-            updates.append(update)
+            taken.append(item)
         for client in sorted(missing):
-            self._fail(server_round, client, "no answer in time")
-        return sorted(updates, key=lambda update: update.client)
+            self._fail(server_round, client, late)
+        return taken
+
+    def _take_update(self, reply: Message, client: int) -> ClientUpdate:
+        update, ledger = read_update(reply, client)
+        if _terms(ledger) != _terms(self._blank):
+            raise BadMessage("its ledger is about another budget, unit or trust model")
+        if client in self.ledgers and not ledger.includes(self.ledgers[client]):
+            # A node that was started anew, say, and takes its budget for unspent.
+            raise BadMessage("its ledger lacks what it has released in this run before")
+        # What a client has released counts even if its update turns out to be of no use.
+        self.ledgers[client] = ledger
+        self.unheard.discard(client)
+        self.noise.add(update.noise)
+        self.side.check(update)
+        return update
+
+    def _take_judged(self, reply: Message, client: int) -> Judged:
+        judged = self._read_judged(reply, client)
+        if judged.own_model:
+            self.side.take_own_model(client, judged.own_model)
+        return judged
 
     def _read_judged(self, reply: Message, client: int) -> Judged:
         if reply.has_error():
