@@ -77,6 +77,14 @@ def test_draws_that_reach_the_same_are_all_counted(tmp_path: Path) -> None:
     assert "3     0.700 [0.500 to 0.800]" in line
 
 
+def test_an_option_that_a_method_does_not_have_is_left_blank(tmp_path: Path) -> None:
+    runs = [a_run(tmp_path / f"x{trees}", "x", RECORD, n_trees=trees) for trees in (5, 20)]
+    runs.append(a_run(tmp_path / "y", "y", RECORD))
+    header, _, *lines = comparison_table(rows_of(runs)).splitlines()
+    option = slice(header.index("n_trees"), header.index("epsilon"))
+    assert [line[option].strip() for line in lines] == ["20", "5", ""]
+
+
 def test_a_table_wider_than_the_terminal_stands_in_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     rows = [row_of(a_run(tmp_path, name, RECORD, accuracy=a)) for name, a in (("x", 0.2), ("y", 0.6))]
     whole = comparison_table(rows).splitlines()
