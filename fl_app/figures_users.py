@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fl_app.figures import STYLE, file_name, legend_below, published_on, save_figure
+from fl_app.figures import STYLE, file_name, legend_below, log_axis, promise, published_on, save_figure
 from fl_app.looks import colour_of
 from fl_app.results import telling_columns
 from fl_app.run_folder import write_table
@@ -62,10 +62,11 @@ def write_user_figures(runs: Sequence[Row], rows: Sequence[Row], folder: Path) -
             for key, words in _VARIED.items():
                 points = _points(group, base, key)
                 if len({each[key] for each in points}) > 1:
-                    figure = _against(points, key, words, name)
+                    figure = _against(points, key, words, _title(name, points, but=key))
                     written += save_figure(figure, folder / f"users-{_short(key)}-{file_name(name)}")
             at_base = [each for each in group if all(each[k] == base[k] for k in _VARIED)]
-            written += save_figure(_by_user(at_base, name), folder / f"{EACH}{file_name(name)}")
+            figure = _by_user(at_base, _title(name, at_base))
+            written += save_figure(figure, folder / f"{EACH}{file_name(name)}")
             write_table(folder / f"{EACH}{file_name(name)}.csv", _user_rows(at_base))
     return written
 
@@ -109,7 +110,7 @@ def _groups(runs: Sequence[Row], rows: Sequence[Row]) -> dict[str, list[Row]]:
         groups.setdefault(name, []).append(
             {key: row[key] for key in _VARIED}
             | {"dataset": row["dataset"], "split": row["split"], "seed": row["seed"], "strategy": row["strategy"]}
-            | {"users": _read_users(run["folder"], str(row["strategy"]))}
+            | {"promise": promise(row), "users": _read_users(run["folder"], str(row["strategy"]))}
         )
     return dict(sorted(groups.items()))
 
@@ -144,6 +145,15 @@ def _points(group: Sequence[Row], base: Row, key: str) -> list[Row]:
         of_equal_trees = [e for e in group if same(e, "epsilon") and math.isclose(e["epsilon"] / e[key], a_tree)]
         points = max(points, of_equal_trees, key=lambda several: len({each[key] for each in several}))
     return points
+
+
+def _title(name: str, points: Sequence[Row], but: str = "") -> str:
+    """The data, what all the points have in common, and what their guarantee would be about."""
+    common = {_short(key): {each[key] for each in points} for key in _VARIED if key != but}
+    words = [f"{key} {min(values):g}" for key, values in common.items() if len(values) == 1]
+    if len(common.get("epsilon", ())) > 1:
+        words.append("epsilon in proportion to the trees")
+    return "\n".join([", ".join([name, *words]), *sorted({each["promise"] for each in points})])
 
 
 def _methods(group: Sequence[Row]) -> list[str]:
@@ -187,7 +197,7 @@ def _against(points: Sequence[Row], key: str, words: str, title: str) -> Figure:
             if without := [each for each in points if math.isinf(each[key])]:
                 axes.axhline(_mean(without, method, kind), color=colour_of(method), linewidth=0.8, linestyle=":")
         if key == "epsilon":
-            axes.set_xscale("log")
+            log_axis(axes)
         else:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(words)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from joblib import Parallel, cpu_count, delayed
 
 from fl_app.figures import STYLE, save_figure, write_figures
 from fl_app.figures_federation import write_federation_figures
@@ -70,9 +71,34 @@ class Drawn:
         return self.svg.with_suffix(".png")
 
 
-def draw(section: Section, answer: Answer, folder: Path) -> list[Drawn]:
-    """Draw what a section's runs allow into a folder, which is made if it is not there."""
-    folder.mkdir(parents=True, exist_ok=True)
+def draw(answers: Sequence[Answer], folder: Path) -> list[list[Drawn]]:
+    """Draw what the runs of each section allow into a folder of its own, which is made if it is not there.
+
+    Each processor draws some of the figures: drawing takes most of a report's time.
+    """
+    drawings = [(number, drawing) for number, each in enumerate(answers) for drawing in _drawings(each, folder)]
+    files = Parallel(n_jobs=cpu_count(), max_nbytes=None)(drawing for _, drawing in drawings)
+    written: list[list[Path]] = [[] for _ in answers]
+    for (number, _), paths in zip(drawings, files, strict=True):
+        written[number] += paths
+    return [_in_order(paths) for paths in written]
+
+
+def _drawings(answer: Answer, folder: Path) -> list[Any]:
+    """What is to be drawn of a section, in parts that do not wait for each other."""
+    section, own = answer.section, folder / answer.section.slug
+    own.mkdir(parents=True, exist_ok=True)
+    drawings = [delayed(_draw_comparison)(answer, own)]
+    if section.metric in section.frame:
+        drawings += [delayed(write)(section.runs, section.rows, own) for write in WRITERS]
+        drawings.append(delayed(write_round_figures)(*_few_settings(section), own))
+        drawings.append(delayed(write_federation_figures)(*_few_curves(section), own))
+    return drawings
+
+
+def _draw_comparison(answer: Answer, folder: Path) -> list[Path]:
+    """The figures that only a report has."""
+    section = answer.section
     written: list[Path] = []
     with matplotlib.rc_context(STYLE):
         if answer.verdicts:
@@ -85,12 +111,7 @@ def draw(section: Section, answer: Answer, folder: Path) -> list[Drawn]:
             for epsilon in (nearest_to_one(by_epsilon), OPEN):
                 if epsilon in by_epsilon and (matrices := confusion_matrices(section, epsilon)) is not None:
                     written += save_figure(matrices, folder / f"confusion-{epsilon.replace(' ', '-')}")
-    if section.metric in section.frame:
-        for write in WRITERS:
-            written += write(section.runs, section.rows, folder)
-        written += write_round_figures(*_few_settings(section), folder)
-        written += write_federation_figures(*_few_curves(section), folder)
-    return _in_order(written)
+    return written
 
 
 def draw_family(family: Family, folder: Path) -> list[Drawn]:

@@ -112,11 +112,13 @@ def write_report(folders: Sequence[Path], target: Path | None = None) -> Path:
 def write_page(gathered: Gathered, target: Path) -> list[Answer]:
     """Draw the figures, write the page, and return the answers that it opens with."""
     target.mkdir(parents=True, exist_ok=True)
-    parts = []
-    for number, section in enumerate(gathered.sections, 1):
-        own = answer(section)
-        parts.append(_part(number, section, own, _shown(draw(section, own, target / FIGURES / section.slug), target)))
-    joined = [drawn for family in gathered.families for drawn in draw_family(family, target / FIGURES / JOINED)]
+    answers = [answer(section) for section in gathered.sections]
+    drawn = draw(answers, target / FIGURES)
+    parts = [
+        _part(number, own, _shown(figures, target))
+        for number, (own, figures) in enumerate(zip(answers, drawn, strict=True), 1)
+    ]
+    joined = [each for family in gathered.families for each in draw_family(family, target / FIGURES / JOINED)]
     environment = Environment(
         loader=PackageLoader("fl_app.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -140,7 +142,7 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
     partial.write_text(page, encoding="utf-8")
     partial.replace(target / REPORT)
     _remove(before - _figures_of(target / REPORT), target / FIGURES)
-    return [part.answer for part in parts]
+    return answers
 
 
 def _figures_of(page: Path) -> set[Path]:
@@ -175,7 +177,8 @@ def _shown(drawn: Sequence[Drawn], target: Path) -> dict[str, list[Shown]]:
     return figures
 
 
-def _part(number: int, section: Section, own: Answer, figures: dict[str, list[Shown]]) -> Part:
+def _part(number: int, own: Answer, figures: dict[str, list[Shown]]) -> Part:
+    section = own.section
     texts = {
         "Accuracy by type of user, as in Liu et al. 2022, tables 3 and 4": user_table(section.runs, section.rows),
         "The tables of the LDP document": ldp_tables(section.runs, section.rows),

@@ -194,6 +194,9 @@ def test_comparing_draws_what_varies_and_each_user(
     varied = {f"users-{key}-table.png" for key in ("k", "trees", "epsilon", "each")}
     assert varied | {"users-k-table.svg", "users-each-table.csv"} <= names
     assert "users-depth-table.png" not in names
+    picture = (tmp_path / "figures" / "users-k-table.svg").read_text(encoding="utf-8")
+    assert ">table, trees 3, depth 4, epsilon 40<" in picture
+    assert ">record; server and other clients not trusted" in picture
 
 
 def test_a_user_without_a_score_is_drawn_without_it(
