@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fl_app.figures import STYLE, file_name, legend_below, published_on, save_figure
+from fl_app.figures import STYLE, file_name, legend_below, log_axis, published_on, save_figure
 from fl_app.looks import colour_of
 from fl_app.results import telling_columns
 from fl_app.run_folder import write_table
@@ -187,7 +187,7 @@ def _against(points: Sequence[Row], key: str, words: str, title: str) -> Figure:
             if without := [each for each in points if math.isinf(each[key])]:
                 axes.axhline(_mean(without, method, kind), color=colour_of(method), linewidth=0.8, linestyle=":")
         if key == "epsilon":
-            axes.set_xscale("log")
+            log_axis(axes.xaxis)
         else:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(words)
