@@ -183,7 +183,7 @@ def epsilon_axis(axes: Axes, epsilons: Iterable[float]) -> None:
 
 def log_axis(axis: Axis) -> None:
     """A logarithmic axis in plain numbers, with more of them where it spans little; to be called when all is drawn."""
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.axes.set(**{"xscale" if axis is axis.axes.xaxis else "yscale": "log"})
     low, high = axis.get_view_interval()
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
     axis.set_major_formatter("{x:g}")
