@@ -98,6 +98,8 @@ def _job(config: DictConfig) -> None:
             _bars.sweep(_sweep.runs)
         _sweep.folder = Path(HydraConfig.get().sweep.dir)
         output = Path(HydraConfig.get().runtime.output_dir)
+        if _sweep.missing:
+            output = _sweep.missing.place(output)
     try:
         with _bars.run(_words(config)):
             experiment = to_experiment(config)
@@ -112,8 +114,6 @@ def _job(config: DictConfig) -> None:
             if output is None:
                 named = Path(config.output).expanduser() if config.output else None
                 output = named or default_output(experiment, output_base())
-            elif _sweep.missing:
-                output = _sweep.missing.place(output)
             _run(config, experiment, output, overrides)
     except (DPForestError, TooFewClients) as error:
         _fail(overrides, output, error)
@@ -166,9 +166,10 @@ def _report() -> None:
         log.exception("the report failed; try python -m fl_app.report %s", _sweep.folder)
     if _failures:
         log.info(
-            "runs that failed: %d; run them again with python -m fl_app %s",
+            "runs that failed: %d; run them again with python -m fl_app %s\n%s",
             len(_failures),
             resume_option(_sweep.folder),
+            "\n".join(_failures),
         )
 
 
@@ -195,16 +196,17 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     try:
-        with _bars:
-            _job()
+        try:
+            with _bars:
+                _job()
+        finally:
+            _engine.close()
+        _report()
     except KeyboardInterrupt:
         if _sweep.folder is None:
             raise
         log.info("interrupted; go on with python -m fl_app %s", resume_option(_sweep.folder))
         return 130
-    finally:
-        _engine.close()
-    _report()
     return 1 if _failures else 0
 
 

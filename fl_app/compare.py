@@ -88,12 +88,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     folders: list[Path] = options.folders
     try:
-        gathered = gather(folders)
-    except DPForestError as error:
+        return _compare(folders, options.figures or folders[0] / "figures")
+    except (DPForestError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+
+
+def _compare(folders: Sequence[Path], target: Path) -> int:
+    gathered = gather(folders)
     for trouble in gathered.troubles:
-        print(f"left out: {trouble.folder}: {trouble.what}: {trouble.reason}", file=sys.stderr)
+        print(trouble, file=sys.stderr)
     if not gathered.sections:
         print(f"error: no finished run in {', '.join(map(str, folders))}", file=sys.stderr)
         return 1
@@ -102,7 +106,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(in_words([answer(section) for section in gathered.sections]))
     runs = [run for section in gathered.sections for run in section.runs]
     rows = gathered.rows
-    target = options.figures or folders[0] / "figures"
     written = write_figures(runs, rows, target) + write_round_figures(runs, rows, target)
     written += write_federation_figures(runs, rows, target)
     for family in gathered.families:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import yaml
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
@@ -34,6 +35,7 @@ STYLE = {
     "font.size": 9,
     "legend.frameon": False,
     "svg.fonttype": "none",
+    "text.parse_math": False,  # names may have dollar signs in them
     "svg.hashsalt": "dpforest",
 }
 
@@ -179,13 +181,13 @@ def epsilon_axis(axes: Axes, epsilons: Iterable[float]) -> None:
     axes.set_xlabel("epsilon, total of a client over the run")
 
 
-def log_axis(axes: Axes) -> None:
-    """A logarithmic axis of sizes or times in plain numbers, with more of them where it spans little; drawn to last."""
-    axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter(NullFormatter())
+def log_axis(axis: Axis) -> None:
+    """A logarithmic axis in plain numbers, with more of them where it spans little; to be called when all is drawn."""
+    axis.axes.set(**{"xscale" if axis is axis.axes.xaxis else "yscale": "log"})
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def legend_below(figure: Figure) -> None:

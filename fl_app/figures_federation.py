@@ -139,7 +139,7 @@ def _convergence(curves: Sequence[Curve], pairs: Sequence[Pair], title: str) -> 
             for size in raw_rows if over == "bytes" else ():
                 axes.axvline(size / 1e6, color=PUBLISHED, linestyle=":", linewidth=0.8, label="sending the raw rows")
             if over == "bytes":
-                log_axis(axes)  # methods differ by orders of magnitude
+                log_axis(axes.xaxis)  # methods differ by orders of magnitude
             else:
                 axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_xlabel(label)

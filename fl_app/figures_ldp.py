@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fl_app.experiment import LEVELS
-from fl_app.figures import STYLE, legend_below, published, save_figure, setting_label
+from fl_app.figures import STYLE, legend_below, log_axis, published, save_figure, setting_label
 from fl_app.results import draw_of, telling_of_methods
 from fl_app.run_folder import FOREST
 from fl_app.tables import columns
@@ -244,7 +244,7 @@ def _metric_figure(groups: Mapping[str, Group]) -> Figure:
         axes.set_xticks(list(place.values()), [_level(eps) for eps in place])
         axes.set_title(word, loc="left", fontsize=9)
         if name == "log_loss":
-            axes.set_yscale("log")
+            log_axis(axes.yaxis)
     figure.axes[4].set_xlabel("privacy level (epsilon); points: mean of the seeds, bars: least and most", fontsize=8)
     legend_below(figure)
     return figure
@@ -267,8 +267,8 @@ def _noise_figure(groups: Mapping[str, Group]) -> Figure:
                       label=f"measured on {kind}")  # fmt: skip
             axes.plot(at, [f["document"] for f in facts[kind]], color=colour, marker="x", linestyle=":", linewidth=0.8,
                       label=f"the document, {kind}")  # fmt: skip
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    log_axis(axes.xaxis)
+    log_axis(axes.yaxis)
     axes.set_xlabel("epsilon of a round")
     axes.set_ylabel("mean size of the noise")
     legend_below(figure)

@@ -62,7 +62,7 @@ def write_setting_figures(title: str, rows: Sequence[Row], folder: Path) -> list
                 for row in private
             ]
             figure = _figure(points, "rows of a client times epsilon", title)
-            log_axis(figure.axes[0])
+            log_axis(figure.axes[0].xaxis)
             written += save_figure(figure, folder / f"rows-{file_name(title)}")
     return written
 

@@ -197,7 +197,7 @@ def _against(points: Sequence[Row], key: str, words: str, title: str) -> Figure:
             if without := [each for each in points if math.isinf(each[key])]:
                 axes.axhline(_mean(without, method, kind), color=colour_of(method), linewidth=0.8, linestyle=":")
         if key == "epsilon":
-            log_axis(axes)
+            log_axis(axes.xaxis)
         else:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(words)

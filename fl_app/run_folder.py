@@ -164,29 +164,31 @@ def is_finished(folder: Path) -> bool:
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
     """Finished run folders at or below the given folders, sorted by path; unfinished ones are left out."""
-    found = set()
-    for folder in folders:
-        for metrics in folder.rglob("metrics.json"):
-            run = metrics.parent
-            if is_finished(run) and not is_partial(run):
-                found.add(run)
-    return sorted(found)
+    return sorted(run for run in _holding("metrics.json", folders) if is_finished(run))
 
 
 def find_failed(folders: Sequence[Path]) -> list[Path]:
     """Folders of failed runs at or below the given folders, sorted by path."""
-    found = {told.parent for folder in folders for told in folder.rglob(FAILED)}
-    return sorted(run for run in found if not is_partial(run))
+    return sorted(_holding(FAILED, folders))
 
 
 def find_cut(folders: Sequence[Path]) -> list[Path]:
     """Folders with the beginning of a run that neither finished nor failed, and are no longer being written."""
-    found = {begun.parent for folder in folders for begun in folder.rglob("config.yaml")}
-    return sorted(
-        run
-        for run in found
-        if not is_partial(run) and not (run / "metrics.json").exists() and not (run / FAILED).exists()
-    )
+    begun = _holding("config.yaml", folders)
+    return sorted(run for run in begun if not (run / "metrics.json").exists() and not (run / FAILED).exists())
+
+
+def _holding(name: str, folders: Sequence[Path]) -> Iterator[Path]:
+    """Folders at or below the given ones that hold a file of this name, each once; links to folders are followed."""
+    seen: set[str] = set()
+    for folder in folders:
+        for place, inner, files in os.walk(folder, followlinks=True):
+            if (real := os.path.realpath(place)) in seen:
+                inner.clear()
+                continue
+            seen.add(real)
+            if name in files and not is_partial(Path(place)):
+                yield Path(place)
 
 
 def is_partial(folder: Path) -> bool:
@@ -215,11 +217,16 @@ def read_run(folder: Path) -> dict[str, Any]:
         A file is damaged.
     """
     try:
-        return {
-            "folder": folder,
+        parts = {
             "config": yaml.load((folder / "config.yaml").read_text(encoding="utf-8"), Loader=_LOADER),
             "metrics": json.loads((folder / "metrics.json").read_text(encoding="utf-8")),
             "privacy": json.loads((folder / "privacy.json").read_text(encoding="utf-8")),
         }
-    except (OSError, json.JSONDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise DPForestError(f"{folder} is damaged: {error}") from error
+    for name, part in parts.items():
+        if not isinstance(part, dict):  # an empty file is valid YAML
+            raise DPForestError(f"{folder} is damaged: its {name} is not a mapping")
+    if "overrides" not in parts["config"]:  # the last entry
+        raise DPForestError(f"{folder} is damaged: config.yaml is cut off")
+    return {"folder": folder, **parts}

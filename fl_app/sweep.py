@@ -133,7 +133,7 @@ def resume_option(folder: Path) -> str:
 
 
 class Missing:
-    """What a sweep that is continued lacks.
+    """What a sweep that is continued lacks. Failed tries are removed: all of them are run again, some elsewhere.
 
     Parameters
     ----------
@@ -142,6 +142,8 @@ class Missing:
     """
 
     def __init__(self, folder: Path) -> None:
+        for told in folder.glob(f"*/{FAILED}"):
+            shutil.rmtree(told.parent)
         self._done: set[str] = set()
         for run in find_runs([folder]):
             try:
@@ -155,10 +157,8 @@ class Missing:
 
     @staticmethod
     def place(output: Path) -> Path:
-        """Where a missing run goes: its own folder, emptied of a failed try, or the next number that is free."""
+        """Where a missing run goes: its own folder, or the next number that is free."""
         number = int(output.name) if output.name.isdecimal() else 0
-        if (output / FAILED).is_file():
-            shutil.rmtree(output)
         while output.is_dir() and any(output.iterdir()):
             number += 1
             output = output.with_name(str(number))

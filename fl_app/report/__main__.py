@@ -21,7 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     target: Path = options.out or options.folders[0]
     try:
-        answers = write_page(gather(options.folders), target)
+        gathered = gather(options.folders)
+        for trouble in gathered.troubles:
+            print(trouble, file=sys.stderr)
+        answers = write_page(gathered, target)
     except (DPForestError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

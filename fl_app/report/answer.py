@@ -88,7 +88,7 @@ class Answer:
 
     def headline(self) -> str:
         """Who leads over which range of epsilon, in one sentence a privacy unit."""
-        if self.section.metric not in self.section.frame:
+        if self.section.metric not in self.section.frame or self.section.frame[self.section.metric].isna().all():
             return "No run here has test metrics, so there is nothing to compare."
         if not self.verdicts:
             return "No method with a valid guarantee was run here."
@@ -170,26 +170,31 @@ def _leader(verdict: Verdict) -> str:
 def _gap(second: Contender, gap: Difference) -> str:
     if gap.seeds is None:
         return f"{second} has no seed in common with it, so they are not compared"
-    over = f"{gap.seeds.mean:z.3f}"
+    over = _short(gap.seeds.mean)
     if not math.isnan(gap.seeds.low):
-        over += f" [{gap.seeds.low:z.3f} to {gap.seeds.high:z.3f}]"
+        over += f" [{_short(gap.seeds.low)} to {_short(gap.seeds.high)}]"
     if gap.is_one:
         return f"it is ahead of {second} by {over}"
     if gap.seeds.mean < 0:  # the means are over all runs of each
-        return f"in the runs that both have, {second} is ahead, by {-gap.seeds.mean:.3f} (n = {gap.seeds.n})"
+        return f"in the runs that both have, {second} is ahead, by {_short(-gap.seeds.mean)} (n = {gap.seeds.n})"
     if gap.seeds.n < FEWEST_SEEDS:
         few = "1 seed is" if gap.seeds.n == 1 else f"{gap.seeds.n} seeds are"
         return f"{second} follows by {over}, but {few} too few to call that a difference"
     if gap.seeds.is_above_zero and gap.clients is not None:
         return (
             f"no difference from {second} is shown: {over} over seeds, but "
-            f"{gap.clients.low:z.3f} to {gap.clients.high:z.3f} over clients"
+            f"{_short(gap.clients.low)} to {_short(gap.clients.high)} over clients"
         )
     return f"no difference from {second} is shown: {over}"
 
 
 def _number(score: Interval) -> str:
-    return f"{score.mean:z.3f}" if math.isnan(score.low) else f"{score.mean:z.3f} ± {score.half:.3f}"
+    return _short(score.mean) if math.isnan(score.low) else f"{_short(score.mean)} ± {_short(score.half)}"
+
+
+def _short(value: float) -> str:
+    """Three decimals; R^2 of a model that diverged may have hundreds of digits before them."""
+    return f"{value:z.3f}" if abs(value) < 1000 else f"{value:.3g}"
 
 
 def _seeds(n: int) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,11 +14,9 @@ from typing import Any
 import pandas as pd
 
 from dpforest.errors import DPForestError
-from fl_app.figures import file_name, setting_label, short_unit
+from fl_app.figures import METRICS, file_name, setting_label, short_unit
 from fl_app.results import draw_of, result_row, telling_of_methods
 from fl_app.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs, read_run
-
-log = logging.getLogger(__name__)
 
 # What makes no other question: folds and draws are pooled, and the split stands in the title. A public share is a
 # random part of the test rows; a note says who is judged without it.
@@ -35,6 +33,9 @@ class Trouble:
     folder: Path
     what: str
     reason: str
+
+    def __str__(self) -> str:
+        return f"left out: {self.folder}: {self.what}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ class Section:
 
     @cached_property
     def note(self) -> str:
-        """Which methods are judged without a public part of the test rows, where they are not all; who ended early."""
+        """Which methods are judged without a public part of the test rows, where they are not all; which runs ended
+        early, and which have no score.
+        """
         pairs = list(zip(self.runs, self.rows, strict=True))
         shares = {row["setting"]: float(run["config"]["evaluation"].get("public_share", 0)) for run, row in pairs}
         judged = [
@@ -71,7 +74,13 @@ class Section:
             for run, row in pairs
             if "ended_early" in run["metrics"]
         ]
-        return " ".join(judged + early)
+        without = [
+            f"{row['setting']} at epsilon {row['epsilon']:g}, seed {row['seed']}, has no {METRICS[self.metric]} "
+            "and is not in the means."
+            for row in self.rows
+            if self.metric in self.frame and pd.isna(row.get(self.metric))
+        ]
+        return " ".join(judged + early + without)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -144,7 +153,6 @@ def gather(folders: Sequence[Path]) -> Gathered:
         try:
             run = _read(folder)
         except (DPForestError, KeyError, OSError, TypeError, ValueError) as error:
-            log.warning("left out: %s: %s", folder, error)
             troubles.append(Trouble(folder, "damaged", " ".join(f"{type(error).__name__}: {error}".split())))
             continue
         read += 1
@@ -157,12 +165,19 @@ def gather(folders: Sequence[Path]) -> Gathered:
 
 def _read(folder: Path) -> dict[str, Any]:
     run = read_run(folder)
-    run["clients"] = pd.read_csv(folder / "clients.csv")
-    run["rounds"] = pd.read_csv(folder / "rounds.csv")
-    if not {"client", "bytes_up"} <= set(run["clients"]) or not {"round", "bytes_up"} <= set(run["rounds"]):
-        raise DPForestError("clients.csv or rounds.csv lacks its columns")
+    run["clients"] = _table(folder / "clients.csv")
+    run["rounds"] = _table(folder / "rounds.csv")
+    if (run["clients"]["trains"].sum(), len(run["rounds"])) != (run["metrics"]["clients"], run["metrics"]["rounds"]):
+        raise DPForestError("clients.csv or rounds.csv lacks lines")
     run["row"] = row_of(run)
     return run
+
+
+def _table(path: Path) -> pd.DataFrame:
+    text = path.read_text(encoding="utf-8")
+    if not text.endswith("\n"):
+        raise DPForestError(f"{path.name} is cut off")
+    return pd.read_csv(io.StringIO(text))
 
 
 def row_of(run: dict[str, Any]) -> dict[str, Any]:

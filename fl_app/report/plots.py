@@ -207,7 +207,7 @@ def costs(section: Section) -> Figure:
             for size in sorted(frame["bytes_of_rows"].dropna().unique())[:2] if "bytes_of_rows" in frame else ():
                 axes.axvline(size / unit, color=PUBLISHED, linestyle=":", linewidth=0.8, label="sending the raw rows")
             _published_costs(axes, section)
-        log_axis(axes)
+        log_axis(axes.xaxis)
         axes.set_xlabel(label)
         axes.set_ylabel(METRICS[section.metric])
     figure.suptitle(f"{section.title}: cost; a mark an epsilon, hollow: no guarantee", x=0.01, ha="left", fontsize=9)
@@ -227,6 +227,5 @@ def _published_costs(axes: Axes, section: Section) -> None:
 
 
 def plain(names: Sequence[str]) -> list[str]:
-    """Names for an axis: a dollar sign starts no formula, and what is very long is cut."""
-    short = [str(name) if len(str(name)) <= _LONGEST else f"{str(name)[: _LONGEST - 1]}…" for name in names]
-    return [name.replace("$", r"\$") for name in short]
+    """Names for an axis: what is very long is cut."""
+    return [str(name) if len(str(name)) <= _LONGEST else f"{str(name)[: _LONGEST - 1]}…" for name in names]

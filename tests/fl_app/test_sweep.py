@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import yaml
 from hand_made import make, write_table
 
+import fl_app.__main__ as main
 from fl_app.config import compose_config
 from fl_app.experiment import ConfigurationError
 from fl_app.run_folder import failure_of, find_failed, find_runs, write_failure
@@ -106,15 +108,15 @@ def test_a_folder_that_would_be_passed_over_is_refused(arguments: list[str], mes
 
 
 def test_a_missing_run_gets_a_folder_that_is_free(tmp_path: Path) -> None:
-    place = Missing.place
-    assert place(tmp_path / "0") == tmp_path / "0"
-    write_failure(tmp_path / "0", ["seed=1"], "no power")
-    assert place(tmp_path / "0") == tmp_path / "0"
-    assert not (tmp_path / "0").exists(), "the failed try made room"
     for number in (0, 1):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "metrics.json").write_text("{}")
-    assert place(tmp_path / "0") == tmp_path / "2"
+    write_failure(tmp_path / "2", ["seed=1"], "no power")
+    missing = Missing(tmp_path)
+    assert missing.place(tmp_path / "0") == tmp_path / "2", "the failed try made room"
+    write_failure(tmp_path / "2", ["seed=2"], "no power again")
+    assert missing.place(tmp_path / "2") == tmp_path / "3", "what failed since then stays"
+    assert find_failed([tmp_path]) == [tmp_path / "2"]
 
 
 def sweep(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -138,6 +140,7 @@ def test_a_sweep_reports_and_goes_on_with_what_is_missing(tmp_path: Path) -> Non
     assert "2 runs" in page
     assert "depth -3" in page
     assert f"+resume={folder}" in first.stdout.replace("\n", "")
+    assert "strategy.depth=-3 seed=1: " in first.stdout.partition("runs that failed: 2")[2]
 
     # As if it had been interrupted after its first run.
     kept = (folder / "0" / "metrics.json").stat().st_mtime_ns
@@ -148,6 +151,21 @@ def test_a_sweep_reports_and_goes_on_with_what_is_missing(tmp_path: Path) -> Non
     seeds = [yaml.safe_load((run / "config.yaml").read_text())["seed"] for run in find_runs([folder])]
     assert sorted(seeds) == [0, 1]
     assert len(find_failed([folder])) == 2, "what fails again is listed again, once"
+
+
+def test_an_interrupt_while_the_report_is_written_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main._sweep, "folder", tmp_path)
+    monkeypatch.setattr(main, "_job", lambda: None)
+    monkeypatch.setattr(main, "_report", interrupt)
+    monkeypatch.setattr(sys, "argv", ["fl_app"])
+    with caplog.at_level(logging.INFO):
+        assert main.main() == 130
+    assert f"interrupted; go on with python -m fl_app +resume={tmp_path}" in caplog.text
 
 
 def test_an_experiment_is_recognised_by_its_folder(tmp_path: Path) -> None:

@@ -286,3 +286,48 @@ def test_cut_failed_and_unfinished_runs_are_listed_with_their_reason(tmp_path: P
     reasons = {trouble.folder.name: trouble.reason for trouble in gathered.troubles}
     assert reasons["failed"] == "TooFewClients: round 1: 0 of 4 clients"
     assert "privacy.json" in reasons["cut"] or "damaged" in reasons["cut"]
+
+
+def test_a_file_cut_anywhere_is_damaged(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", rounds=2)
+    for name in ("clients.csv", "rounds.csv", "metrics.json", "privacy.json", "config.yaml"):
+        whole = (run / name).read_bytes()
+        # What was asked for stands at the end of config.yaml; nothing is made of it.
+        needed = whole.index(b"overrides") if name == "config.yaml" else len(whole)
+        for end in range(0, needed, 1 if name.endswith(".csv") else 7):
+            (run / name).write_bytes(whole[:end])
+            gathered = gather([tmp_path])
+            assert (gathered.sections, [t.what for t in gathered.troubles]) == ([], ["damaged"]), (name, end)
+        (run / name).write_bytes(whole)
+    assert len(gather([tmp_path]).rows) == 1
+
+
+def test_linked_folders_count_and_a_link_in_a_circle_ends(tmp_path: Path) -> None:
+    write_run(tmp_path / "elsewhere" / "a")
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "run").symlink_to(tmp_path / "elsewhere" / "a")
+    (tmp_path / "elsewhere" / "circle").symlink_to(tmp_path)
+    assert [row["run"] for row in gather([tmp_path / "sweep"]).rows] == ["run"]
+    gathered = gather([tmp_path, tmp_path / "sweep"])
+    assert (len(gathered.rows), gathered.twice) == (1, 0)
+
+
+def test_a_run_without_a_score_is_named(tmp_path: Path) -> None:
+    import json
+
+    for seed in range(3):
+        run = write_run(tmp_path / str(seed), seed=seed, target=True)
+    metrics = json.loads((run / "metrics.json").read_text())
+    (run / "metrics.json").write_text(json.dumps(metrics | {"r2": math.nan}))  # all test rows have the same target
+    (section,) = gather([tmp_path]).sections
+    assert section.note == "one_shot at epsilon 1, seed 2, has no R^2 and is not in the means."
+    assert "(2 seeds;" in answer(section).words()[1]
+    (alone,) = gather([run]).sections
+    assert answer(alone).headline() == "No run here has test metrics, so there is nothing to compare."
+
+
+def test_a_score_far_off_is_short(tmp_path: Path) -> None:
+    for seed in range(2):
+        write_run(tmp_path / f"a{seed}", "one_shot", seed=seed, target=True)
+        write_run(tmp_path / f"b{seed}", "fext", seed=seed, accuracy=[-1e80], target=True)
+    assert "fext (-1e+80 ± 0.000) follows by 1e+80" in answer(gather([tmp_path]).sections[0]).words()[1]

@@ -83,6 +83,8 @@ def test_it_sorts_by_numbers_and_by_words(opened: Any) -> None:
     opened.locator("#runs th button", has_text="method").click()
     methods = cells(opened, "method")
     assert methods == sorted(methods)
+    opened.locator("#runs th button", has_text="run").last.click()
+    assert cells(opened, "run") == [str(number) for number in range(len(methods) - 1)] + ["long"]
 
 
 def test_bytes_sort_by_their_size_and_what_is_missing_comes_last(opened: Any) -> None:

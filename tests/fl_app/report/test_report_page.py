@@ -25,7 +25,7 @@ from fl_app.report.plots import answer_picture, client_boxes, confusion_matrices
 from fl_app.report.svg import inline
 
 METHODS = ("one_shot", "dp_sgd", "dp_fedavg", "fedavg")
-NASTY = '<img src=x onerror="alert(1)"> & "it\'s" $x_1$'
+NASTY = '<img src=x onerror="alert(1)"> & "it\'s" $\\frac{1}$'
 
 
 @pytest.fixture(scope="module")
@@ -283,6 +283,14 @@ def test_names_with_html_quotes_and_formulas_are_only_text(tmp_path: Path) -> No
     assert all(" " not in path.name and "<" not in path.name for path in (tmp_path / "figures").rglob("*"))
 
 
+def test_a_dollar_sign_starts_no_formula(tmp_path: Path) -> None:
+    for number, name in enumerate((NASTY, "plain")):
+        write_run(tmp_path / str(number), "fext", features=(NASTY, "b"), candidates=name, rounds=2)
+    write_report([tmp_path])
+    (svg,) = (tmp_path / "figures").rglob("epsilon-*.svg")
+    assert r"$\frac{1}$ (record" in svg.read_text(encoding="utf-8")
+
+
 def test_regression_shows_r2_and_mse(tmp_path: Path) -> None:
     write_sweep(tmp_path, ("fext",), (1.0,), seeds=2, target=True, rounds=2)
     page = write_report([tmp_path]).read_text(encoding="utf-8")
@@ -338,6 +346,21 @@ def test_the_terminal_prints_a_table_a_section_and_the_answer(
     assert "Per record: at epsilon 1, one_shot is the only method with a guarantee." in printed.out
     assert "failed: no power" in printed.err
     assert compare([str(tmp_path / "c")]) == 1
+
+
+def test_both_commands_list_what_is_left_out_and_say_where_they_cannot_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "runs" / "a")
+    (tmp_path / "runs" / "b").mkdir()
+    (tmp_path / "runs" / "b" / "FAILED.txt").write_text("SimulationFailed: no memory")
+    (tmp_path / "file").write_text("mine")
+    for command, option in ((main, "--out"), (compare, "--figures")):
+        assert command([str(tmp_path / "runs"), option, str(tmp_path / "out")]) == 0
+        said = f"left out: {tmp_path / 'runs' / 'b'}: failed: SimulationFailed: no memory\n"
+        assert capsys.readouterr().err == said
+        assert command([str(tmp_path / "runs"), option, str(tmp_path / "file")]) == 1
+        assert capsys.readouterr().err.startswith(f"{said}error: ")
 
 
 def test_the_command_refuses_what_is_no_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
