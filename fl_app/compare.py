@@ -22,7 +22,7 @@ from fl_app.report.answer import answer, in_words
 from fl_app.report.gather import Section, gather
 from fl_app.results import telling_columns
 from fl_app.screen import screen_width
-from fl_app.tables import columns, human_bytes
+from fl_app.tables import columns, decimals, human_bytes
 
 
 def comparison_table(rows: Sequence[dict[str, Any]]) -> str:
@@ -58,7 +58,7 @@ def comparison(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str
         scores = group[primary].dropna()
         cells = [*map(str, setting), f"{epsilon:g}", f"{delta:g}" if math.isfinite(epsilon) else "-"]
         cells += [str(holds), str(unit), str(trust)]
-        cells += [str(len(group)), f"{scores.mean():.3f} [{scores.min():.3f} to {scores.max():.3f}]"]
+        cells += [str(len(group)), f"{decimals(scores.mean())} [{decimals(scores.min())} to {decimals(scores.max())}]"]
         if "balanced_accuracy" in frame:
             cells.append(f"{group['balanced_accuracy'].mean():.3f}")
         cells += [human_bytes(group["bytes_down"].mean()), human_bytes(group["bytes_up"].mean())]

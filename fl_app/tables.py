@@ -72,6 +72,11 @@ def _mean(values: Iterable[Any]) -> str:
     return f"{sum(numbers) / len(numbers):.4g}" if numbers else ""
 
 
+def decimals(value: float) -> str:
+    """Three decimals; the R^2 of a model that diverged may have hundreds of digits before them."""
+    return f"{value:z.3f}" if abs(value) < 1000 else f"{value:.3g}"
+
+
 def human_bytes(size: float) -> str:
     """A size with its unit."""
     for unit in ("B", "kB", "MB", "GB"):

@@ -13,6 +13,7 @@ import pandas as pd
 from fl_app.figures import METRICS
 from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
 from fl_app.report.statistics import FEWEST_SEEDS, Difference, Interval, difference, mean_interval
+from fl_app.tables import decimals
 
 
 @dataclass(frozen=True)
@@ -170,31 +171,26 @@ def _leader(verdict: Verdict) -> str:
 def _gap(second: Contender, gap: Difference) -> str:
     if gap.seeds is None:
         return f"{second} has no seed in common with it, so they are not compared"
-    over = _short(gap.seeds.mean)
+    over = decimals(gap.seeds.mean)
     if not math.isnan(gap.seeds.low):
-        over += f" [{_short(gap.seeds.low)} to {_short(gap.seeds.high)}]"
+        over += f" [{decimals(gap.seeds.low)} to {decimals(gap.seeds.high)}]"
     if gap.is_one:
         return f"it is ahead of {second} by {over}"
     if gap.seeds.mean < 0:  # the means are over all runs of each
-        return f"in the runs that both have, {second} is ahead, by {_short(-gap.seeds.mean)} (n = {gap.seeds.n})"
+        return f"in the runs that both have, {second} is ahead, by {decimals(-gap.seeds.mean)} (n = {gap.seeds.n})"
     if gap.seeds.n < FEWEST_SEEDS:
         few = "1 seed is" if gap.seeds.n == 1 else f"{gap.seeds.n} seeds are"
         return f"{second} follows by {over}, but {few} too few to call that a difference"
     if gap.seeds.is_above_zero and gap.clients is not None:
         return (
             f"no difference from {second} is shown: {over} over seeds, but "
-            f"{_short(gap.clients.low)} to {_short(gap.clients.high)} over clients"
+            f"{decimals(gap.clients.low)} to {decimals(gap.clients.high)} over clients"
         )
     return f"no difference from {second} is shown: {over}"
 
 
 def _number(score: Interval) -> str:
-    return _short(score.mean) if math.isnan(score.low) else f"{_short(score.mean)} ± {_short(score.half)}"
-
-
-def _short(value: float) -> str:
-    """Three decimals; R^2 of a model that diverged may have hundreds of digits before them."""
-    return f"{value:z.3f}" if abs(value) < 1000 else f"{value:.3g}"
+    return decimals(score.mean) if math.isnan(score.low) else f"{decimals(score.mean)} ± {decimals(score.half)}"
 
 
 def _seeds(n: int) -> str:
