@@ -172,10 +172,11 @@ def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
     judged = section.clients[section.clients["number"].isin(here.index)]
     found = []
     for setting, runs in here.groupby("setting"):
-        seeds: dict[tuple[Any, Any], float] = {
-            ((seed, *draws), fold): float(score)
-            for (seed, fold, *draws), score in runs.groupby("pair")[section.metric].mean().items()
-        }
+        reached: dict[tuple[Any, Any], list[float]] = {}
+        for row in (section.rows[number] for number in runs.index):
+            seed, fold, *draws = row["pair"]
+            reached.setdefault(((seed, *draws), fold), []).append(float(row[section.metric]))
+        seeds = {draw: sum(scores) / len(scores) for draw, scores in reached.items()}
         clients: dict[tuple[Any, Any], tuple[float, float]] = {}
         name = "accuracy" if classes else "mse"
         if name in judged:
