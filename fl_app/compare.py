@@ -47,8 +47,8 @@ def comparison(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str
     frame["holds"] = ["none" if str(text).startswith("guarantee: none") else "holds" for text in frame["guarantee"]]
     frame["unit"] = frame["unit"].map(short_unit)
     frame["trust"] = frame["trust"].map(lambda trust: trust.split(":")[0])
-    for key in keys:
-        frame[key] = ["" if row.get(key) is None else str(row[key]) for row in rows]
+    for name in keys:
+        frame[name] = ["" if row.get(name) is None else str(row[name]) for row in rows]
     lines = []
     for key, group in frame.groupby([*keys, *promise], sort=True, dropna=False):
         *setting, spent, delta, holds, unit, trust = key

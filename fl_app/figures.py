@@ -235,16 +235,24 @@ def published(name: str) -> dict[str, Any]:
 
 
 def published_on(dataset: str, split: str) -> list[dict[str, Any]]:
-    """What all sources say about a data set and split."""
+    """What all sources say about a data set and split.
+
+    ``mind``, where it stands, is what keeps a source's numbers from being the same thing as ours, in a few words.
+    """
     names = sorted(file.stem for file in (Path(__file__).parent / "published").glob("*.yaml"))
     return [told for told in map(published, names) if (told["dataset"], told["split"]) == (dataset, split)]
+
+
+def source_of(told: Mapping[str, Any]) -> str:
+    """The name of a source, with what one must mind about its numbers."""
+    return f"{told['source']} ({told['mind']})" if "mind" in told else str(told["source"])
 
 
 def published_for(dataset: str, split: str) -> list[list[str]]:
     """`published_on` as lines of a table: source, method, epsilon, metric and value."""
     lines = []
     for told in published_on(dataset, split):
-        source = str(told["source"])
+        source = source_of(told)
         for name, curve in told.get("accuracy", {}).items():
             label = f"depth {name}" if isinstance(name, int) else str(name)
             lines += [[source, label, f"{at:g}", "accuracy", f"{value:g}"] for at, value in curve.items()]
@@ -268,7 +276,7 @@ def _published_curves(axes: Axes, dataset: str, split: str, unit: str) -> set[fl
             drawn.update(map(float, curve))
             axes.plot(
                 list(curve), list(curve.values()), color=PUBLISHED, marker="x", linewidth=0.8,
-                linestyle=("-", ":")[number % 2], label=f"{values['source']}, {label}",
+                linestyle=("-", ":")[number % 2], label=f"{source_of(values)}, {label}",
             )  # fmt: skip
         for number, (label, accuracy) in enumerate(values.get("without_privacy", {}).items()):
             axes.axhline(accuracy, color=PUBLISHED, linewidth=0.8, linestyle=_LINES[1 + number % 3],

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fl_app.figures import STYLE, file_name, legend_below, log_axis, promise, published_on, save_figure
+from fl_app.figures import STYLE, file_name, legend_below, log_axis, promise, published_on, save_figure, source_of
 from fl_app.looks import colour_of
 from fl_app.results import telling_columns
 from fl_app.run_folder import write_table
@@ -178,7 +178,7 @@ def _mean(group: Sequence[Row], method: str, kind: str = _EVERYBODY) -> float:
 def _told(run: Row) -> dict[str, Any]:
     """What sources say about the same data set, by source."""
     told = published_on(str(run["dataset"]), str(run["split"]))
-    return {values["source"]: values["by_type"] for values in told if "by_type" in values}
+    return {source_of(values): values["by_type"] for values in told if "by_type" in values}
 
 
 def _against(points: Sequence[Row], key: str, words: str, title: str) -> Figure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -12,22 +13,36 @@ import pandas as pd
 
 from fl_app.figures import METRICS
 from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
-from fl_app.report.statistics import FEWEST_SEEDS, Difference, Interval, difference, mean_interval
+from fl_app.report.statistics import FEWEST_SEEDS, Difference, Interval, difference, mean_interval, over_folds
 from fl_app.tables import decimals
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A method's setting at one epsilon, with what it reached seed by seed and client by client."""
+    """A method's setting at one epsilon, with what it reached by seed and fold, and by run and client."""
 
     setting: str
     row: dict[str, object]
     score: Interval
-    seeds: dict[Any, float]
+    seeds: dict[tuple[Any, Any], float]
     clients: dict[tuple[Any, Any], tuple[float, float]]
 
-    def __str__(self) -> str:
-        return f"{self.setting} ({_number(self.score)})"
+    @property
+    def trust(self) -> str:
+        """Whom its guarantee trusts, in short."""
+        return str(self.row["trust"]).split(":")[0]
+
+    @property
+    def delta(self) -> str:
+        """The delta of its guarantee."""
+        delta = float(str(self.row["delta"]))
+        return f"delta {delta:g}" if delta else "pure"
+
+    @property
+    def runs(self) -> str:
+        """How many seeds its score rests on; folds of a seed are no more seeds."""
+        folds = max(Counter(seed for seed, _ in self.seeds).values())
+        return f"{_seeds(self.score.n)}{f' of {folds} folds' if folds > 1 else ''}"
 
 
 @dataclass(frozen=True)
@@ -51,17 +66,25 @@ class Verdict:
         """Methods that cannot be told from the best one."""
         return [other for other, gap in zip(self.ranking[1:], self.gaps, strict=True) if not gap.is_one]
 
-    def _terms(self) -> str:
-        """What the best method's epsilon comes with: delta, and whom to trust where methods differ in that."""
-        row = self.best.row
-        delta = float(str(row["delta"]))
-        text = f"delta {delta:g}" if delta else "pure"
-        if len({str(other.row["trust"]) for other in self.ranking}) > 1:
-            text += f"; {str(row['trust']).split(':')[0]}"
-        return text
+    @property
+    def mixed_trust(self) -> bool:
+        """Whether the methods differ in whom they trust."""
+        return len({other.trust for other in self.ranking}) > 1
+
+    def _named(self, contender: Contender) -> str:
+        """A method with its score and with what its epsilon comes with, where methods differ in that."""
+        terms = [contender.delta] if len({other.delta for other in self.ranking}) > 1 else []
+        terms += [contender.trust] if self.mixed_trust else []
+        return f"{contender.setting} ({'; '.join([_number(contender.score), *terms])})"
+
+    def _first_by_trust(self) -> dict[str, Contender]:
+        first: dict[str, Contender] = {}
+        for contender in self.ranking:
+            first.setdefault(contender.trust, contender)
+        return first
 
     def words(self) -> str:
-        """The verdict as a sentence or two."""
+        """The verdict as a few sentences."""
         best, metric = self.best, METRICS[self.section.metric]
         leads = f"is best: {metric}"
         if len(self.ranking) == 1:
@@ -69,11 +92,20 @@ class Verdict:
         elif self.ties:
             leads = f"has the highest mean {metric}:"
         text = f"At epsilon {self.epsilon:g} per {self.unit}, {best.setting} {leads} {_number(best.score)}"
-        text += f" ({_seeds(best.score.n)}; {self._terms()})"
+        text += f" ({'; '.join([best.runs, best.delta, *([best.trust] if self.mixed_trust else [])])})"
         if len(self.ranking) == 1:
             text += "; no other method with a guarantee was run here."
         else:
-            text += f"; {_gap(self.ranking[1], self.gaps[0])}."
+            text += f"; {_gap(self._named(self.ranking[1]), self.gaps[0])}."
+            further = [tie for tie in self.ties if tie is not self.ranking[1]]
+            if further and best.score.n >= FEWEST_SEEDS:
+                either = "" if self.gaps[0].is_one else " either"
+                text += f" No difference from {', '.join(map(self._named, further))} is shown{either}."
+        named = {other.trust for other in self.ranking[:2]}
+        for trust, first in self._first_by_trust().items():
+            if trust not in named:
+                text += f" With another trust model ({trust}), {first.setting} has the highest mean: "
+                text += f"{_number(first.score)}."
         if self.tempting is not None:
             text += f" {self.tempting.setting} shows {_number(self.tempting.score)}, but without a valid guarantee."
         return text
@@ -109,7 +141,7 @@ class Answer:
         if self.reference is not None:
             said.append(
                 f"Without privacy, {self.reference.setting} reaches {METRICS[self.section.metric]} "
-                f"{_number(self.reference.score)} ({_seeds(self.reference.score.n)})."
+                f"{_number(self.reference.score)} ({self.reference.runs})."
             )
         return said
 
@@ -141,9 +173,11 @@ def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
     judged = section.clients[section.clients["number"].isin(here.index)]
     found = []
     for setting, runs in here.groupby("setting"):
-        seeds: dict[Any, float] = {
-            pair: float(score) for pair, score in runs.groupby("pair")[section.metric].mean().items()
-        }
+        reached: dict[tuple[Any, Any], list[float]] = {}
+        for row in (section.rows[number] for number in runs.index):
+            seed, fold, *draws = row["pair"]
+            reached.setdefault(((seed, *draws), fold), []).append(float(row[section.metric]))
+        seeds = {draw: sum(scores) / len(scores) for draw, scores in reached.items()}
         clients: dict[tuple[Any, Any], tuple[float, float]] = {}
         name = "accuracy" if classes else "mse"
         if name in judged:
@@ -151,7 +185,7 @@ def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
             sign = 1 if classes else -1
             lines = zip(own["number"], own["deal"], own["client"], sign * own[name], own["test_rows"], strict=True)
             clients = {(section.rows[n]["pair"], (deal, c)): (score, rows) for n, deal, c, score, rows in lines}
-        score = mean_interval(list(seeds.values()))
+        score = mean_interval(list(over_folds(seeds).values()))
         found.append(Contender(str(setting), section.rows[runs.index[0]], score, seeds, clients))
     return tuple(sorted(found, key=lambda contender: -contender.score.mean))
 
@@ -160,6 +194,8 @@ def _leader(verdict: Verdict) -> str:
     best, ties = verdict.best.setting, [other.setting for other in verdict.ties]
     if len(verdict.ranking) == 1:
         return f"{best} is the only method with a guarantee"
+    if verdict.mixed_trust:
+        best += f" ({verdict.best.trust})"
     if not ties:
         return f"{best} is best"
     others = " and ".join(ties) if len(ties) < 3 else f"{len(ties)} others"
@@ -168,7 +204,7 @@ def _leader(verdict: Verdict) -> str:
     return f"{best} has the highest mean, but no difference from {others} is shown"
 
 
-def _gap(second: Contender, gap: Difference) -> str:
+def _gap(second: str, gap: Difference) -> str:
     if gap.seeds is None:
         return f"{second} has no seed in common with it, so they are not compared"
     over = decimals(gap.seeds.mean)

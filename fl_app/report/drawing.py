@@ -29,7 +29,8 @@ _EXPLAINED = 4  # methods whose rounds and importances are shown, the best ones
 # Where a figure goes and what it shows, by how its file name begins (the longest beginning decides), in order.
 _PLACES = {
     "answer": ("answer", "Methods with a guarantee, the best of each epsilon first, larger and with its score; bars "
-               "are 95 % bootstrap intervals over seeds. An ≈ says that no difference from another method is shown."),
+               "are 95 % intervals over seeds, by bootstrap; one seed has none. An ≈ says that no difference from "
+               "another method is shown."),
     "epsilon": ("score", "Mean over seeds and folds, bars from the lowest to the highest. Hollow: no valid guarantee. "
                 "Grey crosses: published values with their source."),
     "convergence": ("learning", "Score after each round, and after the bytes sent so far; bands span the seeds. The "

@@ -35,7 +35,7 @@ class Promise:
 
 
 def promises(section: Section) -> list[Promise]:
-    """One table a setting, at the epsilon nearest to 1; the shares of the budget are the same at others."""
+    """One table a setting, at the epsilon nearest to 1; the others that were run are named."""
     found = []
     for setting, runs in section.frame.groupby("setting"):
         finite = sorted({float(epsilon) for epsilon in runs["epsilon"] if math.isfinite(epsilon)})
@@ -52,13 +52,15 @@ def _promise(setting: str, epsilon: float, state: str, run: dict[str, Any], othe
     clients = privacy["clients"]
     worst = max(clients.values(), key=lambda ledger: float(ledger["epsilon"]))
     answers = {PRIVATE: "yes", OPEN: "no: nothing is protected"}
+    unit = str(privacy["unit"])
+    protected = {PRIVATE: unit, UNPROVEN: f"nothing for sure; claimed: {unit}", OPEN: "nothing"}
     facts = [
         (
             "Does a guarantee hold?",
             answers.get(state, "no: there is noise, but it does not give what is claimed"),
         ),
         ("In words", str(privacy["guarantee"])),
-        ("What is protected", str(privacy["unit"])),
+        ("What is protected", protected[state]),
         ("A record is", str(privacy["record"])),
         ("Who must be trusted", str(privacy["trust"])),
         ("Clients with a ledger", str(len(clients))),

@@ -25,7 +25,7 @@ from fl_app.report.answer import Answer, answer
 from fl_app.report.drawing import Drawn, draw, draw_family
 from fl_app.report.gather import Gathered, Section, gather
 from fl_app.report.ledgers import Promise, promises
-from fl_app.report.plots import settings_by_epsilon
+from fl_app.report.plots import labels_of, settings_by_epsilon
 from fl_app.report.svg import inline
 from fl_app.tables import human_bytes
 
@@ -210,7 +210,7 @@ def _client_table(section: Section) -> list[list[str]]:
     name = "accuracy" if section.metric == "accuracy" else "mse"
     if name not in section.clients:
         return []
-    lines = []
+    lines, labels = [], labels_of(section)
     for epsilon, runs in settings_by_epsilon(section).items():
         for setting, members in runs.groupby("setting"):
             own = section.clients[section.clients["number"].isin(members.index) & section.clients[name].notna()]
@@ -219,7 +219,7 @@ def _client_table(section: Section) -> list[list[str]]:
                 worst, best = (scores["min"], scores["max"]) if name == "accuracy" else (scores["max"], scores["min"])
                 cells = (worst, best, abs(best - worst), scores["std"])
                 lines.append(
-                    [str(setting), epsilon, *(f"{cell:.3f}" if not math.isnan(cell) else "" for cell in cells)]
+                    [labels[str(setting)], epsilon, *(f"{cell:.3f}" if not math.isnan(cell) else "" for cell in cells)]
                 )
     return lines
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from fl_app.figures import METRICS, legend_below, log_axis, published_on, setting_looks
 from fl_app.looks import PUBLISHED, Look
 from fl_app.report.answer import Answer, Verdict
-from fl_app.report.gather import OPEN, PRIVATE, Section
+from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
 
 _BOXES = 36  # in one row of axes
 _MATRICES = 6
@@ -25,6 +25,20 @@ _LONGEST = 24  # characters of a class's name
 def looks_of(section: Section) -> dict[str, Look]:
     """The look of each setting, the same in all figures of a section."""
     return setting_looks(section.rows)
+
+
+def labels_of(section: Section) -> dict[str, str]:
+    """Each setting as figures and tables name it in which all stand together: with its unit where that is not the
+    same for all, and whether it has no valid guarantee.
+    """
+    budgeted = section.frame[section.frame["state"] != OPEN]
+    several = budgeted["per"].nunique() > 1
+    labels = {str(setting): str(setting) for setting in section.frame["setting"]}
+    for setting, runs in budgeted.groupby("setting"):
+        words = [f"per {runs['per'].iloc[0]}"] if several else []
+        words += ["no valid guarantee"] if UNPROVEN in set(runs["state"]) else []
+        labels[str(setting)] += f" ({'; '.join(words)})" if words else ""
+    return labels
 
 
 def settings_by_epsilon(section: Section) -> dict[str, pd.DataFrame]:
@@ -38,7 +52,7 @@ def settings_by_epsilon(section: Section) -> dict[str, pd.DataFrame]:
 
 
 def answer_picture(answer: Answer) -> Figure:
-    """The methods with a guarantee at each epsilon with their intervals, one panel a unit; the best one is named."""
+    """The methods with a guarantee at each epsilon with their intervals, one panel a unit; the highest has its mean."""
     units = list(dict.fromkeys(verdict.unit for verdict in answer.verdicts))
     looks = looks_of(answer.section)
     most = max(sum(verdict.unit == unit for verdict in answer.verdicts) for unit in units)
@@ -60,7 +74,7 @@ def answer_picture(answer: Answer) -> Figure:
         axes.set_xlabel("epsilon, total of a client over the run")
         axes.set_ylabel(METRICS[answer.section.metric])
         axes.set_title(f"per {unit}", loc="left")
-    figure.suptitle(f"{answer.section.title}: the best method with a guarantee", x=0.01, ha="left", fontsize=10)
+    figure.suptitle(f"{answer.section.title}: methods with a guarantee", x=0.01, ha="left", fontsize=10)
     legend_below(figure)
     return figure
 
@@ -73,14 +87,15 @@ def _verdict(axes: Axes, place: int, verdict: Verdict, looks: dict[str, Look]) -
         spread = None if math.isnan(score.low) else [[score.mean - score.low], [score.high - score.mean]]
         axes.errorbar(
             at, score.mean, yerr=spread, color=look.colour, marker=look.marker, markersize=8 if not number else 5,
-            capsize=2, linewidth=1.2, linestyle="none", label=contender.setting,
+            capsize=2, linewidth=1.2, linestyle="none",
+            label=f"{contender.setting} ({contender.delta}; {contender.trust})",
         )  # fmt: skip
         if not number:
             top = score.mean if math.isnan(score.high) else score.high
             sign = "" if not verdict.ties else "≈ "
             axes.annotate(
-                f"{sign}{score.mean:z.2f}", (at, top), xytext=(0, 4), textcoords="offset points", ha="center",
-                fontsize=9, fontweight="bold", color=look.colour,
+                f"{sign}{score.mean:z.2f}", (at, top), xytext=(0, 7), textcoords="offset points", ha="center",
+                fontsize=9, fontweight="bold", color=look.colour, zorder=1.6,  # behind the bars of its neighbours
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
             )  # fmt: skip
 
@@ -93,7 +108,7 @@ def client_boxes(section: Section) -> Figure | None:
     name = "accuracy" if section.metric == "accuracy" else "mse"
     if name not in section.clients:
         return None
-    looks = looks_of(section)
+    looks, labels = looks_of(section), labels_of(section)
     groups = []
     for epsilon, runs in settings_by_epsilon(section).items():
         for setting, members in runs.groupby("setting"):
@@ -108,9 +123,10 @@ def client_boxes(section: Section) -> Figure | None:
     for line in range(lines):
         first = figure.axes[0] if line else None
         axes = figure.add_subplot(lines, 1, line + 1, sharey=first)
-        _boxes(axes, groups[line * _BOXES : (line + 1) * _BOXES], looks, np.min if name == "accuracy" else np.max)
+        shown = groups[line * _BOXES : (line + 1) * _BOXES]
+        _boxes(axes, shown, looks, labels, np.min if name == "accuracy" else np.max)
         axes.set_ylabel(f"{METRICS[name]} of a client")
-    figure.axes[-1].set_xlabel("epsilon")
+    figure.axes[-1].set_xlabel("epsilon, total of a client over the run")
     figure.suptitle(f"{section.title}: clients", x=0.01, ha="left", fontsize=9)
     legend_below(figure)
     return figure
@@ -120,6 +136,7 @@ def _boxes(
     axes: Axes,
     groups: Sequence[tuple[str, str, np.ndarray]],
     looks: dict[str, Look],
+    labels: dict[str, str],
     worst: Callable[[np.ndarray], float],
 ) -> None:
     at, places, before = 0.0, [], None
@@ -134,7 +151,7 @@ def _boxes(
             medianprops=colours | {"linewidth": 2},
             flierprops={"marker": look.marker, "markersize": 3, "markeredgecolor": look.colour},
         )  # fmt: skip
-        axes.plot([], [], color=look.colour, marker=look.marker, linestyle="none", label=setting)
+        axes.plot([], [], color=look.colour, marker=look.marker, linestyle="none", label=labels[setting])
         axes.plot(at, worst(scores), color=look.colour, marker=look.marker, markersize=4)
     names = list(dict.fromkeys(epsilon for epsilon, _ in places))
     middles = [float(np.mean([x for epsilon, x in places if epsilon == name])) for name in names]
@@ -158,6 +175,7 @@ def confusion_matrices(section: Section, epsilon: str) -> Figure | None:
     down = math.ceil(len(matrices) / across)
     # All have the same classes: their names stand at the left and below only.
     labels = plain(next(iter(matrices.values()))[1])
+    settings = labels_of(section)
     classes = len(labels)
     side = max(1.7, classes * (_CELL if classes <= _NUMBERED else 0.6 * _CELL))
     names = 0.055 * max(map(len, labels))
@@ -176,7 +194,7 @@ def confusion_matrices(section: Section, epsilon: str) -> Figure | None:
         axes.set_xticks(range(classes), labels if last else [], rotation=60, ha="right", fontsize=6)
         axes.set_yticks(range(classes), labels if first else [], fontsize=6)
         axes.grid(False)
-        axes.set_title("\n".join(textwrap.wrap(setting, 34)), fontsize=7)
+        axes.set_title("\n".join(textwrap.wrap(settings[setting], 34)), fontsize=7)
         if first:
             axes.set_ylabel("true class", fontsize=7)
         if last:
@@ -189,7 +207,7 @@ def confusion_matrices(section: Section, epsilon: str) -> Figure | None:
 
 def costs(section: Section) -> Figure:
     """Score against bytes and against seconds of a run: the dearest, the quickest and the best at one look."""
-    looks = looks_of(section)
+    looks, labels = looks_of(section), labels_of(section)
     frame = section.frame.assign(bytes=section.frame["bytes_down"] + section.frame["bytes_up"])
     figure = Figure(figsize=(9.2, 3.8), layout="constrained")
     for number, (column, label, unit) in enumerate(
@@ -201,7 +219,8 @@ def costs(section: Section) -> Figure:
                 mean = runs.groupby("epsilon")[[column, section.metric]].mean().dropna()
                 axes.plot(
                     mean[column] / unit, mean[section.metric], color=look.colour, marker=look.marker, markersize=5,
-                    markerfacecolor=look.colour if state == PRIVATE else "white", linestyle="none", label=setting,
+                    markerfacecolor=look.colour if state == PRIVATE else "white", linestyle="none",
+                    label=labels[setting],
                 )  # fmt: skip
         if column == "bytes":
             for size in sorted(frame["bytes_of_rows"].dropna().unique())[:2] if "bytes_of_rows" in frame else ():

@@ -26,6 +26,7 @@ def write_run(
     accuracy: Sequence[float] = (0.8, 0.7, 0.9),
     *,
     unit: str = RECORD_UNIT,
+    trust: str = "nobody but the client is trusted",
     dataset: dict[str, Any] | None = None,
     evaluation: dict[str, Any] | None = None,
     partition: dict[str, Any] | None = None,
@@ -46,7 +47,7 @@ def write_run(
     if delta is None:
         delta = 1e-6 if strategy.startswith("dp_") else 0.0
     # What has no use for a budget has an infinite one in its ledger, whatever the configuration says.
-    ledger = Ledger(Budget(epsilon if noised else math.inf, delta), unit, "nobody but the client is trusted")
+    ledger = Ledger(Budget(epsilon if noised else math.inf, delta), unit, trust)
     if noised and noise_in_ledger and math.isfinite(epsilon):
         ledger.charge(
             Entry("class counts of the leaves", "discrete Laplace", epsilon, sensitivity=1, scale=1 / epsilon)

@@ -15,19 +15,19 @@ from fl_app.report.plots import client_boxes, settings_by_epsilon
 
 
 def test_the_sentence_agrees_with_a_calculation_by_hand(tmp_path: Path) -> None:
-    for seed, (ours, theirs) in enumerate([(0.80, 0.55), (0.82, 0.54), (0.84, 0.56)]):
+    for seed, (ours, theirs) in enumerate([(0.799, 0.55), (0.82, 0.54), (0.841, 0.56)]):
         # Three clients around each mean: 0.02 below, at, and above it.
         for name, mean in (("one_shot", ours), ("dp_sgd", theirs)):
             write_run(tmp_path / f"{name}{seed}", name, 1.0, seed, [mean - 0.02, mean, mean + 0.02])
     write_run(tmp_path / "open", "centralized", math.inf, 0, [0.9], noised=False)
     (section,) = gather([tmp_path]).sections
     found = answer(section)
-    # Means: (0.80 + 0.82 + 0.84) / 3 = 0.82; (0.55 + 0.54 + 0.56) / 3 = 0.55. Gaps 0.25, 0.28, 0.28: 0.27 on average.
-    # With three values, the expanded interval goes from the lowest to the highest.
+    # Means: (0.799 + 0.82 + 0.841) / 3 = 0.82; (0.55 + 0.54 + 0.56) / 3 = 0.55; gaps 0.249, 0.28, 0.281: 0.27.
+    # Standard deviations 0.021, 0.01 and 0.0182; times t(2) / sqrt(3) = 4.3027 / 1.7321: 0.0522, 0.0248 and 0.0452.
     assert found.words() == [
         "Per record: at epsilon 1, one_shot is best.",
-        "At epsilon 1 per record, one_shot is best: accuracy 0.820 ± 0.020 (3 seeds; pure); "
-        "it is ahead of dp_sgd (0.550 ± 0.010) by 0.270 [0.250 to 0.280].",
+        "At epsilon 1 per record, one_shot is best: accuracy 0.820 ± 0.052 (3 seeds; pure); "
+        "it is ahead of dp_sgd (0.550 ± 0.025; delta 1e-06) by 0.270 [0.225 to 0.315].",
         "Without privacy, centralized reaches accuracy 0.900 (1 seed).",
     ]
 
@@ -38,23 +38,77 @@ def test_what_may_be_chance_is_called_no_difference(tmp_path: Path) -> None:
         write_run(tmp_path / f"b{seed}", "boost", 1.0, seed, [theirs] * 3)
     found = answer(gather([tmp_path]).sections[0])
     assert found.words()[1].startswith("At epsilon 1 per record, one_shot has the highest mean accuracy: 0.800 ± 0.000")
-    assert "no difference from boost (0.797 ± 0.020) is shown: 0.003 [-0.020 to 0.020]" in found.words()[1]
+    # Gaps 0.01, -0.02, 0.02: mean 0.0033, standard deviation 0.0208; 4.3027 * 0.0208 / sqrt(3) = 0.0517.
+    assert "no difference from boost (0.797 ± 0.052) is shown: 0.003 [-0.048 to 0.055]" in found.words()[1]
     assert found.headline() == (
         "Per record: at epsilon 1, one_shot has the highest mean, but no difference from boost is shown."
     )
 
 
 def test_a_mean_over_easier_runs_is_not_called_ahead(tmp_path: Path) -> None:
-    """In each run that both have the second is ahead; the first has three more, on folds where all is easy."""
-    for fold in range(3):
-        write_run(tmp_path / f"a{fold}", "one_shot", accuracy=[0.5] * 3, evaluation={"fold": fold})
-        write_run(tmp_path / f"b{fold}", "boost", accuracy=[0.6] * 3, evaluation={"fold": fold})
-        write_run(tmp_path / f"easy{fold}", "one_shot", accuracy=[0.9] * 3, evaluation={"fold": 3 + fold})
+    """In each run that both have the second is ahead; the first has three more, with draws for which all is easy."""
+    for seed in range(3):
+        write_run(tmp_path / f"a{seed}", "one_shot", 1.0, seed, [0.5] * 3)
+        write_run(tmp_path / f"b{seed}", "boost", 1.0, seed, [0.6] * 3)
+        write_run(tmp_path / f"easy{seed}", "one_shot", 1.0, 3 + seed, [0.9] * 3)
     found = answer(gather([tmp_path]).sections[0])
     assert found.verdicts[0].best.setting == "one_shot"
     assert [other.setting for other in found.verdicts[0].ties] == ["boost"]
     assert "one_shot has the highest mean accuracy: 0.700" in found.words()[1]
     assert "in the runs that both have, boost (0.600 ± 0.000) is ahead, by 0.100 (n = 3)" in found.words()[1]
+
+
+def test_the_range_of_three_seeds_is_not_their_interval(tmp_path: Path) -> None:
+    """The gaps 0.032, 0.028 and 0.065 have one sign, which three gaps around 0 have in 1 of 4 cases."""
+    for seed, gap in enumerate((0.032, 0.028, 0.065)):
+        write_run(tmp_path / f"a{seed}", "boost", 1.0, seed, [0.8 + gap] * 3)
+        write_run(tmp_path / f"b{seed}", "one_shot", 1.0, seed, [0.8] * 3)
+    # Mean 0.0417, standard deviation 0.0203: 4.3027 * 0.0203 / sqrt(3) = 0.0504, more than the mean.
+    (verdict,) = answer(gather([tmp_path]).sections[0]).verdicts
+    assert "no difference from one_shot (0.800 ± 0.000) is shown: 0.042 [-0.00" in verdict.words()
+    (gap,) = verdict.gaps
+    assert gap.seeds is not None
+    assert gap.seeds.half == pytest.approx(0.0504, rel=0.02)
+
+
+def test_folds_are_no_seeds(tmp_path: Path) -> None:
+    for seed in range(2):
+        for fold, reached in enumerate((0.5, 0.7, 0.9)):
+            for name, ahead in (("one_shot", 0.1 + 0.01 * seed), ("boost", 0.0)):
+                write_run(tmp_path / f"{name}{seed}{fold}", name, 1.0, seed, [reached + ahead - 0.2] * 3,
+                          evaluation={"fold": fold})  # fmt: skip
+    headline, words = answer(gather([tmp_path]).sections[0]).words()
+    # Means over folds: 0.6 and 0.61, so s = 0.01 / sqrt(2), and 12.7062 * s / sqrt(2) = 0.0635.
+    assert "one_shot has the highest mean accuracy: 0.605 ± 0.06" in words
+    assert "(2 seeds of 3 folds; pure)" in words
+    assert "2 seeds are too few to call that a difference" in words
+    assert "too few seeds to tell it from boost" in headline
+
+
+def test_what_an_epsilon_comes_with_is_said_where_methods_differ(tmp_path: Path) -> None:
+    everybody, sums = "server and other clients not trusted", "for sums by secure aggregation"
+    for seed in range(3):
+        write_run(tmp_path / f"a{seed}", "boost", 1.0, seed, [0.90] * 3, trust=f"{sums}: the server is honest")
+        write_run(tmp_path / f"b{seed}", "dp_sgd", 1.0, seed, [0.80] * 3, trust=f"{sums}: the server is honest")
+        write_run(tmp_path / f"c{seed}", "one_shot", 1.0, seed, [0.75] * 3, trust=everybody)
+        write_run(tmp_path / f"d{seed}", "fext", 1.0, seed, [0.70] * 3, trust=everybody)
+    headline, words = answer(gather([tmp_path]).sections[0]).words()
+    assert headline == f"Per record: at epsilon 1, boost ({sums}) is best."
+    assert f"accuracy 0.900 ± 0.000 (3 seeds; pure; {sums}); it is ahead of" in words
+    assert f"dp_sgd (0.800 ± 0.000; delta 1e-06; {sums}) by 0.100" in words
+    assert words.endswith(f"With another trust model ({everybody}), one_shot has the highest mean: 0.750 ± 0.000.")
+
+
+def test_ties_behind_a_second_that_is_beaten_are_named(tmp_path: Path) -> None:
+    for seed, gap in enumerate((0.0, 0.05, 0.4)):
+        write_run(tmp_path / f"a{seed}", "one_shot", 1.0, seed, [0.9] * 3)
+        write_run(tmp_path / f"b{seed}", "boost", 1.0, seed, [0.8] * 3)
+        write_run(tmp_path / f"c{seed}", "fext", 1.0, seed, [0.9 - gap] * 3)
+    headline, words = answer(gather([tmp_path]).sections[0]).words()
+    assert "no difference from fext is shown" in headline
+    assert "it is ahead of boost (0.800 ± 0.000) by 0.100 [0.100 to 0.100]." in words
+    assert "No difference from fext (0.750 ± 0." in words
+    assert words.endswith(" is shown.")
 
 
 @pytest.mark.parametrize(("kind", "clients"), [("subject", 2), ("dirichlet", 6)])

@@ -15,13 +15,13 @@ from matplotlib.figure import Figure
 
 from fl_app.compare import comparison_table
 from fl_app.compare import main as compare
-from fl_app.figures import STYLE, save_figure
+from fl_app.figures import STYLE, published, published_for, save_figure, source_of
 from fl_app.report.__main__ import main
 from fl_app.report.answer import answer
 from fl_app.report.gather import Section, gather
 from fl_app.report.ledgers import promises
 from fl_app.report.page import REPORT, write_report
-from fl_app.report.plots import answer_picture, client_boxes, confusion_matrices, costs
+from fl_app.report.plots import answer_picture, client_boxes, confusion_matrices, costs, labels_of
 from fl_app.report.svg import inline
 
 METHODS = ("one_shot", "dp_sgd", "dp_fedavg", "fedavg")
@@ -158,7 +158,25 @@ def test_the_answer_picture_has_a_panel_a_unit_and_all_methods_with_a_guarantee(
         assert axes.get_xlabel().startswith("epsilon")
         assert [text.get_text() for text in axes.get_xticklabels()] == ["0.1", "1", "10"]
     labels = set(figure.axes[0].get_legend_handles_labels()[1])
-    assert labels == {"one_shot", "dp_sgd", "without privacy: fedavg"}
+    trust = "nobody but the client is trusted"
+    assert labels == {f"one_shot (pure; {trust})", f"dp_sgd (delta 1e-06; {trust})", "without privacy: fedavg"}
+    assert figure.get_suptitle() == "watch, row split: methods with a guarantee"
+
+
+def test_where_units_share_axes_each_is_named_and_so_is_what_has_no_guarantee(section: Section, tmp_path: Path) -> None:
+    figures = [client_boxes(section), costs(section)]
+    for figure in figures:
+        assert figure is not None
+        labels = set(figure.axes[0].get_legend_handles_labels()[1])
+        assert {"one_shot (per record)", "dp_fedavg (per client's whole data)", "fedavg"} <= labels
+    matrices = confusion_matrices(section, "1")
+    assert matrices is not None
+    assert "dp_fedavg (per client's whole data)" in {axes.get_title().replace("\n", " ") for axes in matrices.axes}
+    assert labels_of(section)["dp_sgd"] == "dp_sgd (per record)"
+    write_run(tmp_path / "a", "one_shot")
+    write_run(tmp_path / "b", "fext_published", unprotected="leaf values")
+    (other,) = gather([tmp_path]).sections
+    assert labels_of(other) == {"one_shot": "one_shot", "fext_published": "fext_published (no valid guarantee)"}
 
 
 def test_boxes_hold_the_means_of_clients(section: Section) -> None:
@@ -222,6 +240,23 @@ def test_published_megabytes_stand_beside_our_own(tmp_path: Path) -> None:
     assert not any("HAR chapter" in line.get_label() for line in right.lines), "it says minutes of another machine"
 
 
+@pytest.mark.parametrize(
+    ("dataset", "split", "source", "line"),
+    [
+        # From the sources themselves: har_chapter, table 1; ldp document, performance evaluation.
+        ("hapt", "row", "HAR chapter, table 1", ["DP-FedAvg", "1", "accuracy", "0.9273"]),
+        ("exercise", "time", "LDP document, its own data", ["3 clients", "0.1", "accuracy", "0.623"]),
+    ],
+)
+def test_an_epsilon_that_a_source_counts_otherwise_is_marked(
+    dataset: str, split: str, source: str, line: list[str]
+) -> None:
+    (found,) = [told for told in published_for(dataset, split) if told[1:] == line]
+    assert found[0].startswith(f"{source} (epsilon a round, no valid guarantee")
+    assert source_of(published("liu2022_wisdm")) == "Liu et al. 2022, table 4 (phone, epsilon 1 a tree)"
+    assert not published_for(dataset, "subject"), "values stand only beside the split that they were measured with"
+
+
 def test_nothing_is_cut_off_a_figure_whose_title_is_longer_than_its_axes(tmp_path: Path) -> None:
     figure = Figure(figsize=(2, 2), layout="constrained")
     figure.add_subplot().set_title("a long title " * 10, loc="left")
@@ -259,6 +294,11 @@ def test_the_ledger_table_names_what_leaves_a_client(section: Section, tmp_path:
     assert (release.cost, release.share) == ("epsilon = 1", "100 %")
     (open_,) = [promise for promise in promises(section) if promise.setting == "fedavg"]
     assert [(r.what, r.protection, r.cost) for r in open_.releases] == [("weights", "nothing", "not bounded")]
+    assert dict(open_.facts)["What is protected"] == "nothing"
+    assert facts["What is protected"].startswith("one client's whole data")
+    write_run(tmp_path / "a", "fext_published", unprotected="leaf values")
+    (claimed,) = promises(gather([tmp_path]).sections[0])
+    assert dict(claimed.facts)["What is protected"].startswith("nothing for sure; claimed: one record")
 
 
 def test_the_terminal_has_the_same_table(section: Section, sweep: Path) -> None:
