@@ -1,4 +1,4 @@
-"""``python -m fl_app.compare FOLDER...``: the tables, the answer and the figures of many runs."""
+"""``python -m fl_app.compare FOLDER...``: the tables and the answer of many runs, and all their figures if asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fl_app.figures_ldp import ldp_tables, write_ldp_figures
 from fl_app.figures_settings import write_setting_figures
 from fl_app.figures_users import user_table, write_user_figures
 from fl_app.report.answer import answer, in_words
-from fl_app.report.gather import Section, gather
+from fl_app.report.gather import Gathered, Section, gather
 from fl_app.results import telling_columns
 from fl_app.screen import screen_width
 from fl_app.tables import columns, decimals, human_bytes
@@ -84,28 +84,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; exit code 1 if there is nothing to compare."""
     parser = argparse.ArgumentParser(prog="python -m fl_app.compare", description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path, help="run folders, sweep folders, or folders of them")
-    parser.add_argument("--figures", type=Path, help="where to write figures (default: figures in the first folder)")
+    parser.add_argument("--figures", type=Path, help="where to write all figures of all runs (default: none are drawn)")
     options = parser.parse_args(arguments)
-    folders: list[Path] = options.folders
     try:
-        return _compare(folders, options.figures or folders[0] / "figures")
+        gathered = gather(options.folders)
+        for trouble in gathered.troubles:
+            print(trouble, file=sys.stderr)
+        if not gathered.sections:
+            print(f"error: no finished run in {', '.join(map(str, options.folders))}", file=sys.stderr)
+            return 1
+        for section in gathered.sections:
+            print(f"{section_tables(section)}\n")
+        print(in_words([answer(section) for section in gathered.sections]))
+        if options.figures:
+            written = _draw(gathered, options.figures)
+            print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
     except (DPForestError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    return 0
 
 
-def _compare(folders: Sequence[Path], target: Path) -> int:
-    gathered = gather(folders)
-    for trouble in gathered.troubles:
-        print(trouble, file=sys.stderr)
-    if not gathered.sections:
-        print(f"error: no finished run in {', '.join(map(str, folders))}", file=sys.stderr)
-        return 1
-    for section in gathered.sections:
-        print(f"{section_tables(section)}\n")
-    print(in_words([answer(section) for section in gathered.sections]))
-    runs = [run for section in gathered.sections for run in section.runs]
+def _draw(gathered: Gathered, target: Path) -> list[Path]:
+    """All figures of all settings, where a report shows the best of many."""
     rows = gathered.rows
+    runs = [run for section in gathered.sections for run in section.runs]
     written = write_figures(runs, rows, target) + write_round_figures(runs, rows, target)
     written += write_federation_figures(runs, rows, target)
     for family in gathered.families:
@@ -114,8 +117,7 @@ def _compare(folders: Sequence[Path], target: Path) -> int:
         own = target if len(gathered.sections) == 1 else target / section.slug
         written += write_ldp_figures(section.runs, section.rows, own)
         written += write_user_figures(section.runs, section.rows, own)
-    print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
-    return 0
+    return written
 
 
 if __name__ == "__main__":

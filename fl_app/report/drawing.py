@@ -43,7 +43,7 @@ _PLACES = {
                "facts, read from the data on this machine and from no run."),
     "confusion": ("confusion", "Share of each true class, in per cent; runs of all seeds together."),
     "importance": ("importance", "Mean decrease in impurity, of what clients sent; bars span the seeds. Of many "
-                   "methods, the best four are shown; fl_app.compare draws all."),
+                   "methods, the best four are shown; fl_app.compare --figures draws all."),
     "importance-map": ("importance", "The same as a heat map over epsilon, features in the order of the data."),
     "memorization": ("memorization", "Share of clients whose tree does better on its own test rows than on anyone "
                      "else's (Favero et al. 2024, section V-B)."),
