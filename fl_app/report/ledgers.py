@@ -62,7 +62,7 @@ def _promise(setting: str, epsilon: float, state: str, run: dict[str, Any], othe
         ("In words", str(privacy["guarantee"])),
         ("What is protected", protected[state]),
         ("A record is", str(privacy["record"])),
-        ("Who must be trusted", str(privacy["trust"])),
+        ("Who is trusted", str(privacy["trust"])),
         ("Clients with a ledger", str(len(clients))),
         ("Noise", str(privacy.get("noise", ""))),
         ("Not covered", str(privacy.get("evaluation", ""))),

@@ -287,7 +287,7 @@ def test_the_ledger_table_names_what_leaves_a_client(section: Section, tmp_path:
     assert first.state == "holds"
     facts = dict(first.facts)
     assert facts["Does a guarantee hold?"] == "yes"
-    assert facts["Who must be trusted"] == "nobody but the client is trusted"
+    assert facts["Who is trusted"] == "nobody but the client is trusted"
     (release,) = first.releases
     assert release.what == "class counts of the leaves"
     assert release.protection == "discrete Laplace, scale 1 for a sensitivity of 1"
