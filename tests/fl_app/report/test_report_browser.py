@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from made_up_runs import write_run, write_sweep
 
+from fl_app.looks import known_looks
 from fl_app.report.page import write_report
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -143,3 +145,31 @@ def test_it_prints_all_of_it(opened: Any, tmp_path: Path) -> None:
     printed = opened.pdf(path=str(tmp_path / "page.pdf"), format="A4")
     assert printed.startswith(b"%PDF")
     assert printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") + printed.count(b"/Type/Page") > 3
+
+
+def test_every_method_can_be_told_from_light_and_from_dark_paper(browser: Any, tmp_path: Path) -> None:
+    write_sweep(tmp_path, tuple(known_looks()), (1.0, 10.0), seeds=1, clients=2)
+    page_file = write_report([tmp_path])
+    # 3 to 1 is what WCAG 2.2 asks for (1.4.11); the lightest of Okabe and Ito's colours have 2.2 on white.
+    for scheme, least in (("dark", 3.0), ("light", 2.1)):
+        page = browser.new_page(color_scheme=scheme)
+        page.goto(page_file.as_uri())
+        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        marks = page.evaluate("[...document.querySelectorAll('svg use')].map((mark) => getComputedStyle(mark).stroke)")
+        seen = {colour for colour in marks if colour != "none"}
+        assert len(seen) > 10
+        assert min(contrast(colour, paper) for colour in seen) > least
+        page.close()
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.2: contrast ratio of two colours as a browser writes them."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.2: relative luminance of ``rgb(0-255 ...)`` or ``color(srgb 0-1 ...)``."""
+    parts = [float(part) / (255 if colour.startswith("rgb") else 1) for part in re.findall(r"[0-9.]+", colour)[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
