@@ -12,12 +12,13 @@ from typing import Any
 import pandas as pd
 
 from dpforest.errors import DPForestError
-from fl_app.figures import short_unit, write_figures
-from fl_app.figures_federation import write_federation_figures
-from fl_app.figures_fext import stability_table, write_round_figures
-from fl_app.figures_ldp import ldp_tables, write_ldp_figures
-from fl_app.figures_settings import write_setting_figures
-from fl_app.figures_users import user_table, write_user_figures
+from fl_app.figures.base import short_unit
+from fl_app.figures.epsilon import write_figures
+from fl_app.figures.federation import write_federation_figures
+from fl_app.figures.ldp import ldp_tables, write_ldp_figures
+from fl_app.figures.rounds import stability_table, write_round_figures
+from fl_app.figures.settings import write_setting_figures
+from fl_app.figures.users import user_table, write_user_figures
 from fl_app.report.answer import answer, in_words
 from fl_app.report.gather import Gathered, Section, gather
 from fl_app.results import telling_columns

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from fl_app.figures import METRICS
+from fl_app.figures.base import METRICS
 from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
 from fl_app.report.statistics import FEWEST_SEEDS, Difference, Interval, difference, mean_interval, over_folds
 from fl_app.tables import decimals

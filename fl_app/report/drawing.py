@@ -11,12 +11,13 @@ from typing import Any
 import matplotlib
 from joblib import Parallel, cpu_count, delayed
 
-from fl_app.figures import STYLE, save_figure, write_figures
-from fl_app.figures_federation import write_federation_figures
-from fl_app.figures_fext import write_round_figures
-from fl_app.figures_ldp import write_ldp_figures
-from fl_app.figures_settings import write_setting_figures
-from fl_app.figures_users import write_user_figures
+from fl_app.figures.base import STYLE, save_figure
+from fl_app.figures.epsilon import write_figures
+from fl_app.figures.federation import write_federation_figures
+from fl_app.figures.ldp import write_ldp_figures
+from fl_app.figures.rounds import write_round_figures
+from fl_app.figures.settings import write_setting_figures
+from fl_app.figures.users import write_user_figures
 from fl_app.report.answer import Answer
 from fl_app.report.gather import OPEN, Family, Section
 from fl_app.report.plots import answer_picture, client_boxes, confusion_matrices, costs, settings_by_epsilon

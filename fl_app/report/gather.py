@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from dpforest.errors import DPForestError
-from fl_app.figures import METRICS, file_name, setting_label, short_unit
+from fl_app.figures.base import METRICS, file_name, setting_label, short_unit
 from fl_app.results import draw_of, result_row, telling_of_methods
 from fl_app.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs, read_run
 

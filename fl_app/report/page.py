@@ -17,10 +17,10 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from fl_app.compare import comparison
-from fl_app.figures import published_for
-from fl_app.figures_fext import STABILITY, stability_rows
-from fl_app.figures_ldp import ldp_tables
-from fl_app.figures_users import EACH, user_table
+from fl_app.figures.ldp import ldp_tables
+from fl_app.figures.published import published_for
+from fl_app.figures.rounds import STABILITY, stability_rows
+from fl_app.figures.users import EACH, user_table
 from fl_app.report.answer import Answer, answer
 from fl_app.report.drawing import Drawn, draw, draw_family
 from fl_app.report.gather import Gathered, Section, gather

@@ -11,8 +11,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fl_app.figures import METRICS, legend_below, log_axis, published_on, setting_looks
-from fl_app.looks import PUBLISHED, Look
+from fl_app.figures.base import METRICS, legend_below, log_axis, setting_looks
+from fl_app.figures.looks import PUBLISHED, Look
+from fl_app.figures.published import published_on
 from fl_app.report.answer import Answer, Verdict
 from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
 

@@ -12,8 +12,10 @@ import pytest
 
 from fl_app.compare import comparison_table
 from fl_app.config import compose_config, to_experiment
-from fl_app.figures import against_epsilon, published, setting_label, write_figures
-from fl_app.figures_federation import convergence, label_shares, write_federation_figures
+from fl_app.figures.base import setting_label
+from fl_app.figures.epsilon import against_epsilon, write_figures
+from fl_app.figures.federation import convergence, label_shares, write_federation_figures
+from fl_app.figures.published import published
 from fl_app.report.gather import row_of, sections
 from fl_app.results import telling_columns, telling_of_methods
 

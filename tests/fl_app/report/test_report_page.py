@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 
 from fl_app.compare import comparison_table
 from fl_app.compare import main as compare
-from fl_app.figures import STYLE, published, published_for, save_figure, source_of
+from fl_app.figures.base import STYLE, save_figure
+from fl_app.figures.published import published, published_for, source_of
 from fl_app.report.__main__ import main
 from fl_app.report.answer import answer
 from fl_app.report.gather import Section, gather

@@ -19,8 +19,8 @@ from matplotlib.ticker import MaxNLocator
 from dpforest.errors import DPForestError
 from fl_app.data import client_data
 from fl_app.experiment import Experiment
-from fl_app.figures import STYLE, legend_below, log_axis, promise, save_figure, setting_looks, short_unit, together
-from fl_app.looks import PUBLISHED, Look
+from fl_app.figures.base import STYLE, legend_below, log_axis, promise, save_figure, setting_looks, short_unit, together
+from fl_app.figures.looks import PUBLISHED, Look
 
 log = logging.getLogger(__name__)
 

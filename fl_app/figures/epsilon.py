@@ -1,43 +1,23 @@
-"""Figures of many runs, in one style: colour-blind safe, the same colour for a method in every figure."""
+"""Figures against epsilon: scores and memorization rates, and the clients' own trees at epsilon = inf."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
-import yaml
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
-from fl_app.looks import PUBLISHED, Look, look_of
+from fl_app.figures.base import METRICS, STYLE, legend_below, promise, save_figure, setting_looks, short_unit, together
+from fl_app.figures.looks import PUBLISHED, Look
+from fl_app.figures.published import published_on, source_of
 
 _LINES = ("-", "--", ":", "-.")
-_LEGEND = 8
-_LETTER = 0.55 * _LEGEND  # mean width, in points
-_EDGE = 0.05  # inches around a figure
-_DPI = 150
-Item = TypeVar("Item")
-METRICS = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "r2": "R^2", "mse": "MSE"}
-STYLE = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "font.size": 9,
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "text.parse_math": False,  # names may have dollar signs in them
-    "svg.hashsalt": "dpforest",
-}
 
 
 def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
@@ -70,47 +50,6 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
             if any(str(c).startswith("memorization_") and part[c].notna().any() for c in part):
                 written += save_figure(_memorization(part), folder / f"memorization-{group.name}")
     return written
-
-
-@dataclass(frozen=True)
-class Together:
-    """Runs whose scores may share axes: those of one section."""
-
-    title: str
-    name: str
-    here: Sequence[bool]
-
-    def of(self, items: Sequence[Item]) -> list[Item]:
-        """Their items, of one for each run."""
-        return [item for item, wanted in zip(items, self.here, strict=True) if wanted]
-
-
-def together(rows: Sequence[dict[str, Any]]) -> list[Together]:
-    """The rows' sections, which `fl_app.report.gather` found."""
-    names = {str(row["section"]): str(row["slug"]) for row in rows}
-    return [Together(title, name, [row["section"] == title for row in rows]) for title, name in sorted(names.items())]
-
-
-def setting_label(row: dict[str, Any], telling: Mapping[str, Sequence[str]]) -> str:
-    """A short label: the method and the settings that tell its runs apart (`telling_of_methods`)."""
-    names = telling[row["strategy"]]
-    values = [f"{name.removeprefix('strategy.').removeprefix('asked_')}={row[name]}" for name in names if name in row]
-    return " ".join([str(row["strategy"]), *values])
-
-
-def short_unit(unit: str) -> str:
-    """The privacy unit in a few words."""
-    return unit.split(" added")[0].removeprefix("one ")
-
-
-def promise(row: dict[str, Any]) -> str:
-    """What a guarantee of this run would be about: privacy unit, trust and delta, in a few words."""
-    words = [short_unit(row["unit"]), row["trust"].split(":")[0]]
-    if str(row["guarantee"]).startswith("guarantee: none"):
-        words.append("no guarantee")
-    elif np.isfinite(row["epsilon"]):
-        words.append(f"delta {row['delta']:g}" if row["delta"] else "pure")
-    return "; ".join(words)
 
 
 def against_epsilon(frame: pd.DataFrame) -> Figure:
@@ -160,18 +99,6 @@ def against_epsilon(frame: pd.DataFrame) -> Figure:
     return figure
 
 
-def setting_looks(rows: Sequence[Mapping[Any, Any]]) -> dict[str, Look]:
-    """The look of each ``setting`` of the rows: a method's settings share its colour."""
-    looks: dict[str, Look] = {}
-    seen: dict[Look, int] = {}
-    for row in sorted(rows, key=lambda row: str(row["setting"])):
-        if row["setting"] not in looks:
-            own = look_of(row)
-            looks[row["setting"]] = own.variant(seen.get(own, 0))
-            seen[own] = seen.get(own, 0) + 1
-    return looks
-
-
 def epsilon_axis(axes: Axes, epsilons: Iterable[float]) -> None:
     """A logarithmic axis with a tick at each epsilon that was run or published."""
     finite = sorted({float(epsilon) for epsilon in epsilons if np.isfinite(epsilon)})
@@ -179,27 +106,6 @@ def epsilon_axis(axes: Axes, epsilons: Iterable[float]) -> None:
     axes.set_xticks(finite, [f"{epsilon:g}" for epsilon in finite])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("epsilon, total of a client over the run")
-
-
-def log_axis(axis: Axis) -> None:
-    """A logarithmic axis in plain numbers, with more of them where it spans little; to be called when all is drawn."""
-    axis.axes.set(**{"xscale" if axis is axis.axes.xaxis else "yscale": "log"})
-    low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter(NullFormatter())
-
-
-def legend_below(figure: Figure) -> None:
-    """One legend for all panels, below them; the figure grows with it."""
-    entries: dict[str, Any] = {}
-    for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
-    longest = max(map(len, entries), default=0)
-    columns = min(max(int(72 * figure.get_figwidth() / (_LETTER * longest + 40)), 1), 2)
-    figure.set_figheight(figure.get_figheight() + 0.17 * max(math.ceil(len(entries) / columns) - 2, 0))
-    figure.legend(entries.values(), entries.keys(), loc="outside lower left", ncols=columns, fontsize=_LEGEND)
 
 
 def _hollow(runs: pd.DataFrame) -> bool:
@@ -225,44 +131,6 @@ def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, look: Look) 
         axes.axhline(
             without[metric].mean(), color=look.colour, linestyle=look.line, linewidth=0.8, alpha=0.6, label=name
         )
-
-
-def published(name: str) -> dict[str, Any]:
-    """Figures that a source published, with where they stand."""
-    text = (Path(__file__).parent / "published" / f"{name}.yaml").read_text(encoding="utf-8")
-    plain: dict[str, Any] = yaml.safe_load(text)
-    return plain
-
-
-def published_on(dataset: str, split: str) -> list[dict[str, Any]]:
-    """What all sources say about a data set and split.
-
-    ``mind``, where it stands, is what keeps a source's numbers from being the same thing as ours, in a few words.
-    """
-    names = sorted(file.stem for file in (Path(__file__).parent / "published").glob("*.yaml"))
-    return [told for told in map(published, names) if (told["dataset"], told["split"]) == (dataset, split)]
-
-
-def source_of(told: Mapping[str, Any]) -> str:
-    """The name of a source, with what one must mind about its numbers."""
-    return f"{told['source']} ({told['mind']})" if "mind" in told else str(told["source"])
-
-
-def published_for(dataset: str, split: str) -> list[list[str]]:
-    """`published_on` as lines of a table: source, method, epsilon, metric and value."""
-    lines = []
-    for told in published_on(dataset, split):
-        source = source_of(told)
-        for name, curve in told.get("accuracy", {}).items():
-            label = f"depth {name}" if isinstance(name, int) else str(name)
-            lines += [[source, label, f"{at:g}", "accuracy", f"{value:g}"] for at, value in curve.items()]
-        for name, value in told.get("without_privacy", {}).items():
-            lines.append([source, str(name), "no privacy", "accuracy", f"{value:g}"])
-        for name, curve in told.get("mse", {}).items():
-            lines += [[source, str(name), f"round {at}", "MSE", f"{value:g}"] for at, value in curve.items()]
-        for name, value in told.get("megabytes", {}).items():
-            lines.append([source, str(name), "", "MB sent", f"{value:g}"])
-    return lines
 
 
 def _published_curves(axes: Axes, dataset: str, split: str, unit: str) -> set[float]:
@@ -338,23 +206,3 @@ def _memorization(frame: pd.DataFrame) -> Figure:
     figure.suptitle(str(frame["section"].iloc[0]), x=0.01, ha="left", fontsize=9)
     legend_below(figure)
     return figure
-
-
-def file_name(*words: str) -> str:
-    """Words as one name for a file, without what file systems and shells dislike."""
-    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", "-".join(words)).strip("-")[:120]
-
-
-def save_figure(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure as SVG and PNG, as large as its longest titles and labels make it."""
-    figure.set_dpi(_DPI)  # small letters are wider or narrower at another one
-    if (engine := figure.get_layout_engine()) is not None:
-        # Laid out once for both formats: it takes longer than drawing.
-        engine.execute(figure)
-        figure.set_layout_engine(None)  # or else each file is drawn twice
-    box = figure.get_tightbbox().padded(_EDGE)
-    paths = [path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")]
-    for target in paths:
-        metadata = {"Date": None} if target.suffix == ".svg" else None
-        figure.savefig(target, dpi=_DPI, bbox_inches=box, metadata=metadata)
-    return paths

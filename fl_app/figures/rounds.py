@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dpforest.explain import compare_importances, mean_stability
-from fl_app.figures import STYLE, legend_below, promise, published_on, save_figure
-from fl_app.looks import PUBLISHED
+from fl_app.figures.base import STYLE, legend_below, promise, save_figure
+from fl_app.figures.looks import PUBLISHED
+from fl_app.figures.published import published_on
 from fl_app.run_folder import write_table
 from fl_app.tables import columns
 

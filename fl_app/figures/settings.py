@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from fl_app.figures import METRICS, STYLE, file_name, legend_below, log_axis, save_figure, setting_label
+from fl_app.figures.base import METRICS, STYLE, file_name, legend_below, log_axis, save_figure, setting_label
 from fl_app.results import telling_of_methods
 
 _MARKERS = ("o", "s", "^", "D")

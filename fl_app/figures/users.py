@@ -14,8 +14,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fl_app.figures import STYLE, file_name, legend_below, log_axis, promise, published_on, save_figure, source_of
-from fl_app.looks import colour_of
+from fl_app.figures.base import STYLE, file_name, legend_below, log_axis, promise, save_figure
+from fl_app.figures.looks import colour_of
+from fl_app.figures.published import published_on, source_of
 from fl_app.results import telling_columns
 from fl_app.run_folder import write_table
 from fl_app.tables import columns

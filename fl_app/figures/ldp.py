@@ -13,7 +13,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fl_app.experiment import LEVELS
-from fl_app.figures import STYLE, legend_below, log_axis, published, save_figure, setting_label
+from fl_app.figures.base import STYLE, legend_below, log_axis, save_figure, setting_label
+from fl_app.figures.published import published
 from fl_app.results import draw_of, telling_of_methods
 from fl_app.run_folder import FOREST
 from fl_app.tables import columns

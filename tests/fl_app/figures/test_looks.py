@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fl_app.looks import Look, colour_of, known_looks, look_of
+from fl_app.figures.looks import Look, colour_of, known_looks, look_of
 
 # Machado, Oliveira, Fernandes 2009, table 1, severity 1.0, for linear RGB.
 VISION = {

@@ -41,7 +41,7 @@ class Look:
 
 # Okabe and Ito's colours, without yellow (too light on white), then darker ones of Tol's. A published setting has the
 # colour of its tight one, squares and dashes. No two methods share all three, and colours that a colour-blind reader
-# would confuse come with different marks (tests/fl_app/test_looks.py).
+# would confuse come with different marks (tests/fl_app/figures/test_looks.py).
 _LOOKS = {
     "one_shot": Look("#0072B2"),
     "one_shot_published": Look("#0072B2", "s", "--"),
