@@ -74,18 +74,23 @@ class Curve:
 
 
 def convergence(pairs: Sequence[Pair]) -> list[Curve]:
-    """Learning curves of the runs that have several judged rounds, records first; units never share a curve."""
+    """Learning curves of the runs that have several judged rounds, records first; units never share a curve.
+
+    A method that is judged at its end only may have told its score on the public rows after each round.
+    """
     found: dict[tuple[str, str, float, str], list[pd.DataFrame]] = {}
     for run, row in pairs:
         table = pd.read_csv(run["folder"] / "rounds.csv")
         metric = "accuracy" if "accuracy" in table else "r2"
-        if metric not in table or table[metric].notna().sum() < 2:
+        scored = next((name for name in (metric, f"public_{metric}") if table.get(name, pd.Series()).count() > 1), None)
+        if scored is None:
             continue
         sent = (table["bytes_down"] + table["bytes_up"]).cumsum()
-        judged = pd.DataFrame({"bytes": sent, "score": table[metric]}).dropna()
+        judged = pd.DataFrame({"bytes": sent, "score": table[scored]}).dropna()
         judged["round"] = np.arange(1, len(judged) + 1)  # an exchange before the first round makes no model
         epsilon, setting = float(row["epsilon"]), str(row["setting"])
         at = f", epsilon {epsilon:g}" if np.isfinite(epsilon) else ""
+        at += ", on public rows" if scored != metric else ""
         key = (short_unit(row["unit"]), setting, epsilon, f"{setting}{at} ({promise(row)})")
         found.setdefault(key, []).append(judged)
     ordered = sorted(found.items(), key=lambda item: (item[0][0] != "record", item[0]))

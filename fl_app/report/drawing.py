@@ -34,8 +34,8 @@ _PLACES = {
                "another method is shown."),
     "epsilon": ("score", "Mean over seeds and folds, bars from the lowest to the highest. Hollow: no valid guarantee. "
                 "Grey crosses: published values with their source."),
-    "convergence": ("learning", "Score after each round, and after the bytes sent so far; bands span the seeds. The "
-                    "lighter, the smaller epsilon."),
+    "convergence": ("learning", "Score after each round, and after the bytes sent so far, of test rows if nothing else "
+                    "is said; bands span the seeds. The lighter, the smaller epsilon."),
     "rounds": ("learning", "Scores over rounds by epsilon; grey: what a source claims. Of many methods, the best four "
                "are shown."),
     "clients": ("clients", "Each box: the clients' scores (means over seeds); the filled mark is the worst."),

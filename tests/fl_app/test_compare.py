@@ -149,6 +149,17 @@ def test_convergence_is_over_rounds_and_all_bytes_and_by_unit(tmp_path: Path) ->
         assert list(table["score"]) == [0.4, 0.6, 0.8]
 
 
+def test_a_method_that_is_judged_at_its_end_only_learns_on_public_rows(tmp_path: Path) -> None:
+    run = a_run(tmp_path, "boost", RECORD)
+    rounds = pd.read_csv(run["folder"] / "rounds.csv")
+    rounds["public_accuracy"] = [None, 0.3, 0.5, 0.75]
+    rounds["accuracy"] = [None, None, None, 0.8]
+    rounds.to_csv(run["folder"] / "rounds.csv", index=False)
+    (curve,) = convergence(list(zip([run], rows_of([run]), strict=True)))
+    assert curve.label == "boost, epsilon 1, on public rows (record; server trusted; delta 1e-05)"
+    assert list(curve.tables[0]["score"]) == [0.3, 0.5, 0.75]
+
+
 def test_label_shares_are_of_training_rows_and_only_where_the_rows_are() -> None:
     config = to_experiment(compose_config(["partition.clients=5"])).to_dict()
     shares = label_shares(config | {"overrides": []})
