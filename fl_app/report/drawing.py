@@ -79,7 +79,7 @@ def draw(answers: Sequence[Answer], folder: Path) -> list[list[Drawn]]:
     Each processor draws some of the figures: drawing takes most of a report's time.
     """
     drawings = [(number, drawing) for number, each in enumerate(answers) for drawing in _drawings(each, folder)]
-    files = Parallel(n_jobs=cpu_count(), max_nbytes=None)(drawing for _, drawing in drawings)
+    files = Parallel(n_jobs=cpu_count(), batch_size=1, max_nbytes=None)(drawing for _, drawing in drawings)
     written: list[list[Path]] = [[] for _ in answers]
     for (number, _), paths in zip(drawings, files, strict=True):
         written[number] += paths
@@ -92,9 +92,9 @@ def _drawings(answer: Answer, folder: Path) -> list[Any]:
     own.mkdir(parents=True, exist_ok=True)
     drawings = [delayed(_draw_comparison)(answer, own)]
     if section.metric in section.frame:
-        drawings += [delayed(write)(section.runs, section.rows, own) for write in WRITERS]
-        drawings.append(delayed(write_round_figures)(*_few_settings(section), own))
+        drawings.insert(0, delayed(write_round_figures)(*_few_settings(section), own))  # takes longest
         drawings.append(delayed(write_federation_figures)(*_few_curves(section), own))
+        drawings += [delayed(write)(section.runs, section.rows, own) for write in WRITERS]
     return drawings
 
 

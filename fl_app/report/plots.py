@@ -141,19 +141,24 @@ def _boxes(
     worst: Callable[[np.ndarray], float],
 ) -> None:
     at, places, before = 0.0, [], None
+    by_setting: dict[str, tuple[list[float], list[np.ndarray]]] = {}
     for epsilon, setting, scores in groups:
         at += 1.0 if epsilon == before else 1.8
         before = epsilon
         places.append((epsilon, at))
+        positions, boxes = by_setting.setdefault(setting, ([], []))
+        positions.append(at)
+        boxes.append(scores)
+    for setting, (positions, boxes) in by_setting.items():
         look = looks[setting]
         colours = {"color": look.colour, "linewidth": 1.1}
         axes.boxplot(
-            scores, positions=[at], widths=0.7, boxprops=colours, whiskerprops=colours, capprops=colours,
+            boxes, positions=positions, widths=0.7, boxprops=colours, whiskerprops=colours, capprops=colours,
             medianprops=colours | {"linewidth": 2},
             flierprops={"marker": look.marker, "markersize": 3, "markeredgecolor": look.colour},
         )  # fmt: skip
-        axes.plot([], [], color=look.colour, marker=look.marker, linestyle="none", label=labels[setting])
-        axes.plot(at, worst(scores), color=look.colour, marker=look.marker, markersize=4)
+        axes.plot(positions, [worst(scores) for scores in boxes], color=look.colour, marker=look.marker, markersize=4,
+                  linestyle="none", label=labels[setting])  # fmt: skip
     names = list(dict.fromkeys(epsilon for epsilon, _ in places))
     middles = [float(np.mean([x for epsilon, x in places if epsilon == name])) for name in names]
     axes.set_xticks(middles, names)
