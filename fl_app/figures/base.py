@@ -123,7 +123,8 @@ def save_figure(figure: Figure, path: Path) -> list[Path]:
         figure.set_layout_engine(None)  # or else each file is drawn twice
     box = figure.get_tightbbox().padded(_EDGE)
     paths = [path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")]
-    for target in paths:
-        metadata = {"Date": None} if target.suffix == ".svg" else None
-        figure.savefig(target, dpi=_DPI, bbox_inches=box, metadata=metadata)
+    figure.savefig(paths[0], dpi=_DPI, bbox_inches=box, metadata={"Date": None})
+    figure.savefig(
+        paths[1], dpi=_DPI, bbox_inches=box, pil_kwargs={"compress_level": 2}
+    )  # some 10 % larger, in less time
     return paths
