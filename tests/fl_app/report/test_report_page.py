@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from fl_app.compare import comparison_table
 from fl_app.compare import main as compare
-from fl_app.figures.base import STYLE, save_figure
+from fl_app.figures.base import STYLE, legend_below, save_figure
 from fl_app.figures.published import published, published_for, source_of
 from fl_app.report.__main__ import main
 from fl_app.report.answer import answer
@@ -263,6 +263,19 @@ def test_nothing_is_cut_off_a_figure_whose_title_is_longer_than_its_axes(tmp_pat
     width = re.search(r'<svg [^>]*width="([\d.]+)pt"', svg.read_text(encoding="utf-8"))
     assert width is not None
     assert float(width[1]) > 3 * 2 * 72
+
+
+def test_a_name_without_an_end_does_not_make_a_figure_without_one(tmp_path: Path) -> None:
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot([0, 1], label="x" * 3000)
+    axes.set_title("one setting = a value " * 150, loc="left")
+    legend_below(figure)
+    svg, _ = save_figure(figure, tmp_path / "endless")
+    text = svg.read_text(encoding="utf-8")
+    width, height = (float(size) for size in re.findall(r'(?:width|height)="([\d.]+)pt"', text)[:2])
+    assert max(width, height) < 1000
+    assert "one setting = a value" in text
 
 
 def test_figures_across_sections_have_a_line_a_section(sweep: Path, tmp_path: Path) -> None:
