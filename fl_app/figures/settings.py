@@ -11,7 +11,16 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from fl_app.figures.base import METRICS, STYLE, file_name, legend_below, log_axis, save_figure, setting_label
+from fl_app.figures.base import (
+    METRICS,
+    STYLE,
+    file_name,
+    legend_below,
+    log_axis,
+    promise,
+    save_figure,
+    setting_label,
+)
 from fl_app.results import telling_of_methods
 
 _MARKERS = ("o", "s", "^", "D")
@@ -44,7 +53,7 @@ def write_setting_figures(title: str, rows: Sequence[Row], folder: Path) -> list
         if len({row["strategy.attack_share"] for row in attacked}) > 1:
             points = [
                 (
-                    f"{_label(row, of_methods, 'strategy.attack_share')}, epsilon {row['epsilon']:g}",
+                    _label(row, of_methods, "strategy.attack_share", f"epsilon {row['epsilon']:g}"),
                     100 * row["strategy.attack_share"],
                     row,
                 )
@@ -55,7 +64,7 @@ def write_setting_figures(title: str, rows: Sequence[Row], folder: Path) -> list
         if len({row["public_rows"] for row in private}) > 1:
             points = [
                 (
-                    f"{_label(row, of_methods, 'asked_clients')}, {row['clients']} x {row['public_rows']} rows",
+                    _label(row, of_methods, "asked_clients", f"{row['clients']} x {row['public_rows']} rows"),
                     row["public_rows"] * row["epsilon"],
                     row,
                 )
@@ -67,10 +76,10 @@ def write_setting_figures(title: str, rows: Sequence[Row], folder: Path) -> list
     return written
 
 
-def _label(row: Row, telling: Mapping[str, Sequence[str]], said: str) -> str:
-    """Its setting, but for what is said anyway."""
+def _label(row: Row, telling: Mapping[str, Sequence[str]], said: str, words: str) -> str:
+    """Its setting, but for what is said anyway, with some words and what its guarantee is about."""
     own = [name for name in telling[row["strategy"]] if name != said]
-    return setting_label(row, {row["strategy"]: own})
+    return f"{setting_label(row, {row['strategy']: own})}, {words} ({promise(row)})"
 
 
 def _figure(points: Sequence[tuple[str, float, Row]], what: str, title: str) -> Figure:

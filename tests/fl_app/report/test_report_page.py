@@ -289,7 +289,7 @@ def test_figures_across_sections_have_a_line_a_section(sweep: Path, tmp_path: Pa
     assert page.index("Across sections</h2>") < page.index("Score against epsilon")
     (svg,) = (tmp_path / "figures" / "joined").glob("*.svg")
     text = svg.read_text(encoding="utf-8")
-    assert "fext, 2 x 4000 rows" in text
+    assert "fext, 2 x 4000 rows (record; nobody but the client is trusted; pure)" in text
     assert "fext, 4 x 1000 rows" in text
     assert "Across sections" not in (sweep / REPORT).read_text(encoding="utf-8")
 
