@@ -28,6 +28,7 @@ from fl_app.run import Run
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 FAILED = "FAILED.txt"
 FOREST = "forest.json"
+OVERRIDES = "overrides.yaml"  # of a run that failed before it had a configuration
 _IN_PROVENANCE = ("guarantee", "epsilon", "delta", "unit", "record", "trust", "noise")
 PARTIAL = ".partial-"
 _CLIENTS_OWN = ("fl_app.client_app", "fl_app.data")
@@ -204,8 +205,14 @@ def failure_of(folder: Path) -> str:
 def write_failure(folder: Path, overrides: Sequence[str], reason: str) -> None:
     """Leave a folder that says that a run failed before it could write anything."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "overrides.yaml").write_text(yaml.safe_dump(list(overrides)), encoding="utf-8")
+    (folder / OVERRIDES).write_text(yaml.safe_dump(list(overrides)), encoding="utf-8")
     (folder / FAILED).write_text(f"{reason}\n", encoding="utf-8")
+
+
+def is_failed_try(folder: Path) -> bool:
+    """Whether a failed run was written right here: not a link to a folder, nor one that only holds such a file."""
+    told = any((folder / name).is_file() for name in ("config.yaml", OVERRIDES))
+    return told and (folder / FAILED).is_file() and not folder.is_symlink()
 
 
 def read_run(folder: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from dpforest.errors import DPForestError
 from fl_app.config import conf_folder, parse_overrides
 from fl_app.experiment import ConfigurationError, Experiment
-from fl_app.run_folder import FAILED, find_runs, read_run
+from fl_app.run_folder import FAILED, OutputError, find_runs, is_failed_try, read_run
 
 _COMMAND = "multirun.yaml"  # Hydra's record of a sweep
 _RESUME = "+resume="
@@ -139,11 +139,22 @@ class Missing:
     ----------
     folder : Path
         Of the sweep.
+
+    Raises
+    ------
+    OutputError
+        A failed try cannot be removed.
     """
 
     def __init__(self, folder: Path) -> None:
-        for told in folder.glob(f"*/{FAILED}"):
-            shutil.rmtree(told.parent)
+        for told in sorted(folder.glob(f"*/{FAILED}")):
+            if is_failed_try(told.parent):
+                try:
+                    shutil.rmtree(told.parent)
+                except OSError as error:
+                    raise OutputError(
+                        f"cannot remove the failed run {told.parent}: {error.strerror}; remove it yourself"
+                    ) from error
         self._done: set[str] = set()
         for run in find_runs([folder]):
             try:

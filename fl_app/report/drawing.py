@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,11 +82,25 @@ def draw(answers: Sequence[Answer], folder: Path) -> list[list[Drawn]]:
     Each processor draws some of the figures: drawing takes most of a report's time.
     """
     drawings = [(number, drawing) for number, each in enumerate(answers) for drawing in _drawings(each, folder)]
-    files = Parallel(n_jobs=cpu_count(), batch_size=1, max_nbytes=None)(drawing for _, drawing in drawings)
+    parallel = Parallel(
+        n_jobs=cpu_count(), batch_size=1, max_nbytes=None, initializer=_end_with_parent, initargs=(os.getpid(),)
+    )
+    files = parallel(drawing for _, drawing in drawings)
     written: list[list[Path]] = [[] for _ in answers]
     for (number, _), paths in zip(drawings, files, strict=True):
         written[number] += paths
     return [_in_order(paths) for paths in written]
+
+
+def _end_with_parent(parent: int) -> None:
+    """Let a worker end soon after the process that started it: joblib's wait for good where that one was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _drawings(answer: Answer, folder: Path) -> list[Any]:

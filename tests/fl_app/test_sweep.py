@@ -17,7 +17,7 @@ from hand_made import make, write_table
 import fl_app.__main__ as main
 from fl_app.config import compose_config
 from fl_app.experiment import ConfigurationError
-from fl_app.run_folder import failure_of, find_failed, find_runs, write_failure
+from fl_app.run_folder import OutputError, failure_of, find_failed, find_runs, write_failure
 from fl_app.sweep import Missing, count_runs, place_runs, resume_option, split_resume
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,6 +117,29 @@ def test_a_missing_run_gets_a_folder_that_is_free(tmp_path: Path) -> None:
     write_failure(tmp_path / "2", ["seed=2"], "no power again")
     assert missing.place(tmp_path / "2") == tmp_path / "3", "what failed since then stays"
     assert find_failed([tmp_path]) == [tmp_path / "2"]
+
+
+def test_only_failed_tries_of_the_sweep_itself_are_removed(tmp_path: Path) -> None:
+    sweep_folder, elsewhere, notes = tmp_path / "sweep", tmp_path / "elsewhere", tmp_path / "sweep" / "notes"
+    write_failure(sweep_folder / "0", ["seed=1"], "no power")
+    write_failure(elsewhere, ["seed=2"], "no power")
+    (sweep_folder / "linked").symlink_to(elsewhere)
+    notes.mkdir()
+    (notes / "FAILED.txt").write_text("what went wrong in spring")
+    Missing(sweep_folder)
+    assert sorted(path.name for path in sweep_folder.iterdir()) == ["linked", "notes"]
+    assert find_failed([elsewhere]) == [elsewhere]
+    assert (notes / "FAILED.txt").is_file()
+
+
+def test_a_failed_try_that_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    write_failure(tmp_path / "0", ["seed=1"], "no power")
+    monkeypatch.setattr("fl_app.sweep.shutil.rmtree", refuse)
+    with pytest.raises(OutputError, match=r"cannot remove the failed run .*0: Permission denied; remove it yourself"):
+        Missing(tmp_path)
 
 
 def sweep(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
