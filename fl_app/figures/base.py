@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, TypeVar
 
+import matplotlib
 import numpy as np
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -115,6 +117,14 @@ def legend_below(figure: Figure) -> None:
 def file_name(*words: str) -> str:
     """Words as one name for a file, without what file systems and shells dislike."""
     return re.sub(r"[^A-Za-z0-9_.+-]+", "-", "-".join(words)).strip("-")[:120]
+
+
+@contextmanager
+def drawing_into(folder: Path) -> Iterator[None]:
+    """The style of all figures, for a folder that is made if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(STYLE):
+        yield
 
 
 def save_figure(figure: Figure, path: Path) -> list[Path]:

@@ -6,14 +6,22 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from fl_app.figures.base import METRICS, STYLE, legend_below, promise, save_figure, setting_looks, short_unit, together
+from fl_app.figures.base import (
+    METRICS,
+    drawing_into,
+    legend_below,
+    promise,
+    save_figure,
+    setting_looks,
+    short_unit,
+    together,
+)
 from fl_app.figures.looks import PUBLISHED, Look
 from fl_app.figures.published import published_on, source_of
 
@@ -37,11 +45,10 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
     list of Path
         SVG and PNG files.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     frame = pd.DataFrame(rows)
     frame["label"] = [f"{row['setting']} ({promise(row)})" for row in rows]
     written: list[Path] = []
-    with matplotlib.rc_context(STYLE):
+    with drawing_into(folder):
         for group in together(rows):
             part = frame[group.here]
             written += save_figure(against_epsilon(part), folder / f"epsilon-{group.name}")

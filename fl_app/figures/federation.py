@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -19,7 +18,16 @@ from matplotlib.ticker import MaxNLocator
 from dpforest.errors import DPForestError
 from fl_app.data import client_data
 from fl_app.experiment import Experiment
-from fl_app.figures.base import STYLE, legend_below, log_axis, promise, save_figure, setting_looks, short_unit, together
+from fl_app.figures.base import (
+    drawing_into,
+    legend_below,
+    log_axis,
+    promise,
+    save_figure,
+    setting_looks,
+    short_unit,
+    together,
+)
 from fl_app.figures.looks import PUBLISHED, Look
 
 log = logging.getLogger(__name__)
@@ -46,9 +54,8 @@ def write_federation_figures(
     list of Path
         SVG and PNG files; none for runs of one round on rows that are not on this machine.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    with matplotlib.rc_context(STYLE):
+    with drawing_into(folder):
         for group in together(rows):
             pairs = group.of(list(zip(runs, rows, strict=True)))
             if curves := convergence(pairs):

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from fl_app.experiment import LEVELS
-from fl_app.figures.base import STYLE, legend_below, log_axis, save_figure, setting_label
+from fl_app.figures.base import drawing_into, legend_below, log_axis, save_figure, setting_label
 from fl_app.figures.published import published
 from fl_app.results import draw_of, telling_of_methods
 from fl_app.run_folder import FOREST
@@ -52,9 +51,8 @@ def write_ldp_figures(runs: Sequence[Run], rows: Sequence[dict[str, Any]], folde
     groups = _groups(runs, rows)
     if not groups:
         return []
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / _TABLES).write_text(ldp_tables(runs, rows) + "\n", encoding="utf-8")
-    with matplotlib.rc_context(STYLE):
+    with drawing_into(folder):
+        (folder / _TABLES).write_text(ldp_tables(runs, rows) + "\n", encoding="utf-8")
         written = save_figure(_metric_figure(groups), folder / "ldp-metrics")
         if any(math.isfinite(eps) and _has_noise(group[eps]) for group in groups.values() for eps in group):
             written += save_figure(_noise_figure(groups), folder / "ldp-noise")

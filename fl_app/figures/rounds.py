@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dpforest.explain import compare_importances, mean_stability
-from fl_app.figures.base import STYLE, legend_below, promise, save_figure
+from fl_app.figures.base import drawing_into, legend_below, promise, save_figure
 from fl_app.figures.looks import PUBLISHED
 from fl_app.figures.published import published_on
 from fl_app.run_folder import write_table
@@ -51,10 +50,9 @@ def write_round_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str,
     list of Path
         SVG and PNG files; none for runs of one round without importances.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     groups = _groups(runs, rows)
-    with matplotlib.rc_context(STYLE):
+    with drawing_into(folder):
         for number, ((section, setting), group) in enumerate(groups.items(), 1):
             row = _finite_row(group)
             name = f"{row['slug']}-{number}" if len(groups) > 1 else str(row["slug"])

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from fl_app.figures.base import (
     METRICS,
-    STYLE,
+    drawing_into,
     file_name,
     legend_below,
     log_axis,
@@ -45,10 +44,9 @@ def write_setting_figures(title: str, rows: Sequence[Row], folder: Path) -> list
     list of Path
         SVG and PNG files.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     of_methods = telling_of_methods(rows)
     written: list[Path] = []
-    with matplotlib.rc_context(STYLE):
+    with drawing_into(folder):
         attacked = [row for row in rows if row.get("strategy.attack_share") is not None]
         if len({row["strategy.attack_share"] for row in attacked}) > 1:
             points = [

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fl_app.figures.base import STYLE, file_name, legend_below, log_axis, promise, save_figure
+from fl_app.figures.base import drawing_into, file_name, legend_below, log_axis, promise, save_figure
 from fl_app.figures.looks import colour_of
 from fl_app.figures.published import published_on, source_of
 from fl_app.results import telling_columns
@@ -55,9 +54,8 @@ def write_user_figures(runs: Sequence[Row], rows: Sequence[Row], folder: Path) -
     groups = _groups(runs, rows)
     if not groups:
         return []
-    folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    with matplotlib.rc_context(STYLE):
+    with drawing_into(folder):
         for name, group in groups.items():
             base = _base(group)
             for key, words in _VARIED.items():

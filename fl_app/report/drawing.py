@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 from joblib import Parallel, cpu_count, delayed
 
-from fl_app.figures.base import STYLE, save_figure
+from fl_app.figures.base import drawing_into, save_figure
 from fl_app.figures.epsilon import write_figures
 from fl_app.figures.federation import write_federation_figures
 from fl_app.figures.ldp import write_ldp_figures
@@ -106,20 +105,22 @@ def _end_with_parent(parent: int) -> None:
 def _drawings(answer: Answer, folder: Path) -> list[Any]:
     """What is to be drawn of a section, in parts that do not wait for each other."""
     section, own = answer.section, folder / answer.section.slug
-    own.mkdir(parents=True, exist_ok=True)
-    drawings = [delayed(_draw_comparison)(answer, own)]
-    if section.metric in section.frame:
-        drawings.insert(0, delayed(write_round_figures)(*_few_settings(section), own))  # takes longest
-        drawings.append(delayed(write_federation_figures)(*_few_curves(section), own))
-        drawings += [delayed(write)(section.runs, section.rows, own) for write in WRITERS]
-    return drawings
+    comparison = delayed(_draw_comparison)(answer, own)
+    if section.metric not in section.frame:
+        return [comparison]
+    return [
+        delayed(write_round_figures)(*_few_settings(section), own),  # takes longest
+        comparison,
+        delayed(write_federation_figures)(*_few_curves(section), own),
+        *(delayed(write)(section.runs, section.rows, own) for write in WRITERS),
+    ]
 
 
 def _draw_comparison(answer: Answer, folder: Path) -> list[Path]:
     """The figures that only a report has."""
     section = answer.section
     written: list[Path] = []
-    with matplotlib.rc_context(STYLE):
+    with drawing_into(folder):
         if answer.verdicts:
             written += save_figure(answer_picture(answer), folder / "answer")
         if (boxes := client_boxes(section)) is not None:
