@@ -34,7 +34,7 @@ def write_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]
     Parameters
     ----------
     runs : sequence of mapping
-        From `fl_app.run_folder.read_run`.
+        From `fl_app.report.gather.gather`.
     rows : sequence of mapping
         The same runs as flat rows.
     folder : Path

@@ -43,7 +43,7 @@ def write_federation_figures(
     Parameters
     ----------
     runs : sequence of mapping
-        From `fl_app.run_folder.read_run`.
+        From `fl_app.report.gather.gather`.
     rows : sequence of mapping
         The same runs as flat rows.
     folder : Path
@@ -87,7 +87,7 @@ def convergence(pairs: Sequence[Pair]) -> list[Curve]:
     """
     found: dict[tuple[str, str, float, str], list[pd.DataFrame]] = {}
     for run, row in pairs:
-        table = pd.read_csv(run["folder"] / "rounds.csv")
+        table = run["rounds"]
         metric = "accuracy" if "accuracy" in table else "r2"
         scored = next((name for name in (metric, f"public_{metric}") if table.get(name, pd.Series()).count() > 1), None)
         if scored is None:

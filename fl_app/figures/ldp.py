@@ -201,7 +201,7 @@ def _times(group: Group) -> str:
     told = published("ldp_wearable")["milliseconds"]
     lines = []
     for epsilon, runs in group.items():
-        table = pd.concat([pd.read_csv(run["folder"] / "rounds.csv") for run in runs])
+        table = pd.concat([run["rounds"] for run in runs])
         clients = runs[0]["metrics"]["clients"]
         cells = [f"{table[name].median():.2f}" if name in table else "not told" for name in _STEPS]
         whole = 1000 * table["train_seconds"].median()

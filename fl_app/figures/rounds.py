@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +38,7 @@ def write_round_figures(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str,
     Parameters
     ----------
     runs : sequence of mapping
-        From `fl_app.run_folder.read_run`.
+        From `fl_app.report.gather.gather`.
     rows : sequence of mapping
         The same runs as flat rows.
     folder : Path
@@ -141,21 +140,16 @@ def _importances(group: Group) -> dict[float, np.ndarray]:
 
 def _curves(group: Group) -> dict[str, dict[float, tuple[np.ndarray, np.ndarray]]]:
     """For each metric and epsilon: rounds, and values of shape (n_runs, n_rounds); cut to the shortest run."""
-    tables = {eps: [_read_rounds(run["folder"]) for run, _ in pairs] for eps, pairs in group.items()}
+    tables = {eps: [run["rounds"] for run, _ in pairs] for eps, pairs in group.items()}
     curves: dict[str, dict[float, tuple[np.ndarray, np.ndarray]]] = {}
     for metric in _METRICS:
         for epsilon, several in tables.items():
-            found = [[float(r[metric]) for r in table if r.get(metric)] for table in several]
+            found = [table[metric].dropna().to_numpy() if metric in table else np.empty(0) for table in several]
             shortest = min(map(len, found))
             if shortest > 1:
                 values = np.array([each[:shortest] for each in found])
                 curves.setdefault(metric, {})[epsilon] = np.arange(1, shortest + 1), values
     return curves
-
-
-def _read_rounds(folder: Path) -> list[dict[str, str]]:
-    with (folder / "rounds.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def _label(epsilon: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -40,7 +40,7 @@ def write_user_figures(runs: Sequence[Row], rows: Sequence[Row], folder: Path) -
     Parameters
     ----------
     runs : sequence of mapping
-        From `fl_app.run_folder.read_run`; those without methods that ran beside are left out.
+        From `fl_app.report.gather.gather`; those without methods that ran beside are left out.
     rows : sequence of mapping
         The same runs as flat rows.
     folder : Path
@@ -109,21 +109,20 @@ def _groups(runs: Sequence[Row], rows: Sequence[Row]) -> dict[str, list[Row]]:
         groups.setdefault(name, []).append(
             {key: row[key] for key in _VARIED}
             | {"dataset": row["dataset"], "split": row["split"], "seed": row["seed"], "strategy": row["strategy"]}
-            | {"promise": promise(row), "users": _read_users(run["folder"], str(row["strategy"]))}
+            | {"promise": promise(row), "users": _users(run["clients"], str(row["strategy"]))}
         )
     return dict(sorted(groups.items()))
 
 
-def _read_users(folder: Path, strategy: str) -> list[Row]:
+def _users(clients: pd.DataFrame, strategy: str) -> list[Row]:
     """Client, type and accuracy by method of each user."""
-    with (folder / "clients.csv").open(newline="", encoding="utf-8") as file:
-        table = list(csv.DictReader(file))
+    columns_of = {name: name.removeprefix("accuracy_") for name in map(str, clients) if name.startswith("accuracy_")}
+    columns_of["accuracy"] = strategy
     users = []
-    for line in table:
-        scores = {name.removeprefix("accuracy_"): value for name, value in line.items() if name.startswith("accuracy_")}
-        scores[strategy] = line.get("accuracy", "")
-        user: Row = {"client": int(line["client"]), "type": line.get("type", "")}
-        users.append(user | {"scores": {method: float(value) for method, value in scores.items() if value}})
+    for line in clients.to_dict("records"):
+        kind = line.get("type")
+        scores = {method: line[name] for name, method in columns_of.items() if pd.notna(line.get(name))}
+        users.append({"client": line["client"], "type": kind if isinstance(kind, str) else "", "scores": scores})
     return users
 
 

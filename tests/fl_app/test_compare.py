@@ -24,16 +24,16 @@ CLIENT = "one client's whole data added or removed (its place among the clients 
 
 
 def a_run(folder: Path, strategy: str, unit: str, epsilon: float = 1.0, **more: Any) -> dict[str, Any]:
-    """A finished run of three rounds, as `read_run` gives it."""
+    """A finished run of three rounds, as `gather` reads it."""
     dataset = {"name": "hapt", "path": None, "classes": more.pop("classes", 6)}
     budget = math.inf if strategy == "fedavg" else epsilon
     seed, accuracy = more.pop("seed", 0), more.pop("accuracy", 0.8)
     path = folder / f"{strategy}-{epsilon}-{seed}-{dataset['classes']}"
     path.mkdir(parents=True)
     rounds = {"round": [1, 2, 3, 4], "bytes_down": 100, "bytes_up": 50, "accuracy": [None, 0.4, 0.6, accuracy]}
-    pd.DataFrame(rounds).to_csv(path / "rounds.csv", index=False)
     return {
         "folder": path,
+        "rounds": pd.DataFrame(rounds),
         "config": {
             "strategy": {"name": strategy, **more},
             "dataset": dataset,
@@ -151,10 +151,8 @@ def test_convergence_is_over_rounds_and_all_bytes_and_by_unit(tmp_path: Path) ->
 
 def test_a_method_that_is_judged_at_its_end_only_learns_on_public_rows(tmp_path: Path) -> None:
     run = a_run(tmp_path, "boost", RECORD)
-    rounds = pd.read_csv(run["folder"] / "rounds.csv")
-    rounds["public_accuracy"] = [None, 0.3, 0.5, 0.75]
-    rounds["accuracy"] = [None, None, None, 0.8]
-    rounds.to_csv(run["folder"] / "rounds.csv", index=False)
+    run["rounds"]["public_accuracy"] = [None, 0.3, 0.5, 0.75]
+    run["rounds"]["accuracy"] = [None, None, None, 0.8]
     (curve,) = convergence(list(zip([run], rows_of([run]), strict=True)))
     assert curve.label == "boost, epsilon 1, on public rows (record; server trusted; delta 1e-05)"
     assert list(curve.tables[0]["score"]) == [0.3, 0.5, 0.75]

@@ -18,8 +18,9 @@ from fl_app.figures.published import published
 from fl_app.figures.rounds import _bars
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
+from fl_app.report.gather import gather
 from fl_app.report.page import write_report
-from fl_app.results import read_runs, result_row
+from fl_app.results import result_row
 
 PLAN = yaml.safe_load((conf_folder() / "experiment" / "ldp_document.yaml").read_text())
 SWEEP = PLAN["hydra"]["sweeper"]["params"]
@@ -42,6 +43,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def gathered(folder: Path) -> list[dict[str, Any]]:
+    return [run for section in gather([folder]).sections for run in section.runs]
+
+
 def test_the_set_up_is_that_of_the_document() -> None:
     experiment = to_experiment(compose_config(["experiment=ldp_document"]))
     assert experiment.source.subjects() == ("synthetic-01", "synthetic-02", "synthetic-03")
@@ -52,7 +57,7 @@ def test_the_set_up_is_that_of_the_document() -> None:
 
 
 def test_tables_hold_what_was_measured_and_what_the_document_says(runs: Path) -> None:
-    read = read_runs([runs])
+    read = gathered(runs)
     rows = [result_row(run) for run in read]
     text = ldp_tables(read, rows)
     assert text.count("(synthetic recordings)") == 2
@@ -78,7 +83,7 @@ def test_tables_hold_what_was_measured_and_what_the_document_says(runs: Path) ->
 
 
 def test_figures_and_tables_are_written(runs: Path, tmp_path: Path) -> None:
-    read = read_runs([runs])
+    read = gathered(runs)
     written = write_ldp_figures(read, [result_row(run) for run in read], tmp_path / "figures")
     assert {path.stem for path in written} == {"ldp-metrics", "ldp-noise"}
     for path in [*written, tmp_path / "figures" / "ldp_document.txt"]:
@@ -87,7 +92,7 @@ def test_figures_and_tables_are_written(runs: Path, tmp_path: Path) -> None:
 
 
 def test_importances_are_compared_on_the_same_draw_only(runs: Path) -> None:
-    read = [run for run in read_runs([runs]) if run["config"]["strategy"]["accounting"] == "tight"]
+    read = [run for run in gathered(runs) if run["config"]["strategy"]["accounting"] == "tight"]
     private, without = sorted(read, key=lambda run: run["privacy"]["epsilon"] == "inf")
     other_fold = copy.deepcopy(without)
     other_fold["config"]["evaluation"]["fold"] = 1
