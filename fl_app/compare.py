@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from dpforest.errors import DPForestError
-from fl_app.figures.base import short_unit
+from fl_app.figures.base import short_trust, short_unit
 from fl_app.figures.epsilon import write_figures
 from fl_app.figures.federation import write_federation_figures
 from fl_app.figures.ldp import ldp_tables, write_ldp_figures
@@ -47,7 +47,7 @@ def comparison(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str
     primary = "accuracy" if "accuracy" in frame else "r2"
     frame["holds"] = ["none" if str(text).startswith("guarantee: none") else "holds" for text in frame["guarantee"]]
     frame["unit"] = frame["unit"].map(short_unit)
-    frame["trust"] = frame["trust"].map(lambda trust: trust.split(":")[0])
+    frame["trust"] = frame["trust"].map(short_trust)
     for name in keys:
         frame[name] = ["" if row.get(name) is None else str(row[name]) for row in rows]
     lines = []

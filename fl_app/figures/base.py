@@ -71,13 +71,23 @@ def short_unit(unit: str) -> str:
     return unit.split(" added")[0].removeprefix("one ")
 
 
+def short_trust(trust: str) -> str:
+    """Whom a guarantee trusts, in a few words."""
+    return trust.split(":")[0]
+
+
+def short_delta(delta: float) -> str:
+    """The delta of a guarantee, or that it needs none."""
+    return f"delta {delta:g}" if delta else "pure"
+
+
 def promise(row: dict[str, Any]) -> str:
     """What a guarantee of this run would be about: privacy unit, trust and delta, in a few words."""
-    words = [short_unit(row["unit"]), row["trust"].split(":")[0]]
+    words = [short_unit(row["unit"]), short_trust(row["trust"])]
     if str(row["guarantee"]).startswith("guarantee: none"):
         words.append("no guarantee")
     elif np.isfinite(row["epsilon"]):
-        words.append(f"delta {row['delta']:g}" if row["delta"] else "pure")
+        words.append(short_delta(row["delta"]))
     return "; ".join(words)
 
 

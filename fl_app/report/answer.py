@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from fl_app.figures.base import METRICS
+from fl_app.figures.base import METRICS, short_delta, short_trust
 from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
 from fl_app.report.statistics import FEWEST_SEEDS, Difference, Interval, difference, mean_interval, over_folds
 from fl_app.tables import decimals
@@ -30,13 +30,12 @@ class Contender:
     @property
     def trust(self) -> str:
         """Whom its guarantee trusts, in short."""
-        return str(self.row["trust"]).split(":")[0]
+        return short_trust(str(self.row["trust"]))
 
     @property
     def delta(self) -> str:
         """The delta of its guarantee."""
-        delta = float(str(self.row["delta"]))
-        return f"delta {delta:g}" if delta else "pure"
+        return short_delta(float(str(self.row["delta"])))
 
     @property
     def runs(self) -> str:

@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from fl_app.compare import comparison
+from fl_app.figures.base import short_trust
 from fl_app.figures.ldp import ldp_tables
 from fl_app.figures.published import published_for
 from fl_app.figures.rounds import STABILITY, stability_rows
@@ -242,7 +243,7 @@ def _cell(key: str, value: Any, number: bool) -> Cell:
     if not _known(value):
         return Cell("", math.nan if number else None)
     if not number:
-        return Cell(str(value).split(":")[0] if key == "trust" else str(value))
+        return Cell(short_trust(str(value)) if key == "trust" else str(value))
     if key.startswith("bytes"):
         return Cell(human_bytes(value), float(value))
     if key == "seconds":
