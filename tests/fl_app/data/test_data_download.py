@@ -49,8 +49,8 @@ class Handler(BaseHTTPRequestHandler):
         if (wanted := self.headers.get("Range")) and self.headers.get("If-Range") == self.server.version:
             first = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1])  # type: ignore[index]
         if first >= len(body):
+            self.server.sent.append((416, first))  # before the answer: it brings the next request, in another thread
             self.send_error(416)
-            self.server.sent.append((416, first))
             return
         status = 206 if first else 200
         self.server.sent.append((status, first))
