@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import hashlib
+import io
 import json
 import logging
 import os
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from dpforest import __version__
@@ -216,7 +218,12 @@ def is_failed_try(folder: Path) -> bool:
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """Configuration, metrics and privacy of a finished run.
+    """What a finished run's files say.
+
+    Returns
+    -------
+    dict
+        ``folder``, ``config``, ``metrics`` and ``privacy`` as mappings, ``clients`` and ``rounds`` as data frames.
 
     Raises
     ------
@@ -225,15 +232,40 @@ def read_run(folder: Path) -> dict[str, Any]:
     """
     try:
         parts = {
-            "config": yaml.load((folder / "config.yaml").read_text(encoding="utf-8"), Loader=_LOADER),
             "metrics": json.loads((folder / "metrics.json").read_text(encoding="utf-8")),
             "privacy": json.loads((folder / "privacy.json").read_text(encoding="utf-8")),
         }
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        tables = {name: _read_table(folder / f"{name}.csv") for name in ("clients", "rounds")}
+    except (OSError, ValueError) as error:
         raise DPForestError(f"{folder} is damaged: {error}") from error
     for name, part in parts.items():
-        if not isinstance(part, dict):  # an empty file is valid YAML
+        if not isinstance(part, dict):
             raise DPForestError(f"{folder} is damaged: its {name} is not a mapping")
-    if "overrides" not in parts["config"]:  # the last entry
+    told = [parts["metrics"].get(name) for name in ("clients", "rounds")]
+    if "trains" not in tables["clients"] or [tables["clients"]["trains"].sum(), len(tables["rounds"])] != told:
+        raise DPForestError(f"{folder} is damaged: clients.csv or rounds.csv lacks lines")
+    return {"folder": folder, "config": read_config(folder), **parts, **tables}
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Configuration of a run, also of one that failed.
+
+    Raises
+    ------
+    DPForestError
+        It is damaged.
+    """
+    try:
+        config = yaml.load((folder / "config.yaml").read_text(encoding="utf-8"), Loader=_LOADER)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise DPForestError(f"{folder} is damaged: {error}") from error
+    if not isinstance(config, dict) or "overrides" not in config:  # the last entry; an empty file is valid YAML
         raise DPForestError(f"{folder} is damaged: config.yaml is cut off")
-    return {"folder": folder, **parts}
+    return config
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    text = path.read_text(encoding="utf-8")
+    if not text.endswith("\n"):
+        raise ValueError(f"{path.name} is cut off")
+    return pd.read_csv(io.StringIO(text))

@@ -52,7 +52,6 @@ class MlflowTracker:
         """
         mlflow = _mlflow()
         run = read_run(folder)
-        rounds = pd.read_csv(folder / "rounds.csv")
         entities = mlflow.entities
         try:
             client = mlflow.MlflowClient(tracking_uri=self.uri)
@@ -65,7 +64,9 @@ class MlflowTracker:
             params = [entities.Param(_name(key), str(value)[:_LONGEST]) for key, value in _flat(run["config"])]
             for start in range(0, len(params), _PARAMETERS):
                 client.log_batch(logged, params=params[start : start + _PARAMETERS])
-            metrics = [entities.Metric(name, value, 0, step) for name, value, step in _metrics(run["metrics"], rounds)]
+            metrics = [
+                entities.Metric(name, value, 0, step) for name, value, step in _metrics(run["metrics"], run["rounds"])
+            ]
             for start in range(0, len(metrics), _BATCH):
                 client.log_batch(logged, metrics=metrics[start : start + _BATCH])
             client.log_artifacts(logged, str(folder))

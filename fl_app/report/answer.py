@@ -137,6 +137,9 @@ class Answer:
     def words(self) -> list[str]:
         """The headline and every verdict."""
         said = [self.headline(), *(verdict.words() for verdict in self.verdicts)]
+        if self.section.absent:
+            missing = ", ".join(f"{setting} at epsilon {epsilon:g}" for setting, epsilon in self.section.absent)
+            said.append(f"Not compared, as every run of it failed or was refused: {missing}.")
         if self.reference is not None:
             said.append(
                 f"Without privacy, {self.reference.setting} reaches {METRICS[self.section.metric]} "

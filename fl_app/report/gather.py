@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ import pandas as pd
 from dpforest.errors import DPForestError
 from fl_app.figures.base import METRICS, file_name, setting_label, short_unit
 from fl_app.results import draw_of, result_row, telling_of_methods
-from fl_app.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs, read_run
+from fl_app.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs, read_config, read_run
 
 # What makes no other question: folds and draws are pooled, and the split stands in the title. A public share is a
 # random part of the test rows; a note says who is judged without it.
@@ -46,7 +45,7 @@ class Section:
     sections differ in. ``rows`` are `fl_app.results.result_row` of ``runs``, with ``section`` (the title), ``slug``,
     ``setting`` (method and what tells it apart), ``state`` (`PRIVATE`, `UNPROVEN`, `OPEN`), ``pair`` (seed, fold and
     other draws), ``deal`` (under another one, a client of the same number has other rows) and ``per`` (the privacy unit
-    in short) added.
+    in short) added. ``absent`` are settings and epsilons of which every run failed.
     """
 
     title: str
@@ -55,6 +54,7 @@ class Section:
     metric: str
     runs: list[dict[str, Any]]
     rows: list[dict[str, Any]]
+    absent: list[tuple[str, float]]
 
     @cached_property
     def note(self) -> str:
@@ -141,7 +141,8 @@ def gather(folders: Sequence[Path]) -> Gathered:
     for folder in folders:
         if not folder.is_dir():
             raise DPForestError(f"no folder {folder}: give run folders, sweep folders, or folders of them")
-    troubles = [Trouble(folder, "failed", failure_of(folder)) for folder in find_failed(folders)]
+    failed = find_failed(folders)
+    troubles = [Trouble(folder, "failed", failure_of(folder)) for folder in failed]
     troubles += [
         Trouble(partial, "not finished", "it is still being written, or was cut off")
         for partial in sorted({path for folder in folders for path in folder.rglob(f"{PARTIAL}*") if path.is_dir()})
@@ -160,24 +161,13 @@ def gather(folders: Sequence[Path]) -> Gathered:
         runs[json.dumps([what, _target(run["metrics"])], sort_keys=True)] = run
     if not runs and not troubles:
         raise DPForestError(f"no run in {', '.join(map(str, folders))}: give folders that a run or a sweep wrote")
-    return Gathered(sections(list(runs.values())), troubles, read - len(runs))
+    return Gathered(sections(list(runs.values()), failed), troubles, read - len(runs))
 
 
 def _read(folder: Path) -> dict[str, Any]:
     run = read_run(folder)
-    run["clients"] = _table(folder / "clients.csv")
-    run["rounds"] = _table(folder / "rounds.csv")
-    if (run["clients"]["trains"].sum(), len(run["rounds"])) != (run["metrics"]["clients"], run["metrics"]["rounds"]):
-        raise DPForestError("clients.csv or rounds.csv lacks lines")
     run["row"] = row_of(run)
     return run
-
-
-def _table(path: Path) -> pd.DataFrame:
-    text = path.read_text(encoding="utf-8")
-    if not text.endswith("\n"):
-        raise DPForestError(f"{path.name} is cut off")
-    return pd.read_csv(io.StringIO(text))
 
 
 def row_of(run: dict[str, Any]) -> dict[str, Any]:
@@ -204,7 +194,11 @@ def _state(row: dict[str, Any]) -> str:
 
 def _identity(run: dict[str, Any]) -> dict[str, str]:
     """What must be equal for two scores to be of the same thing."""
-    config = run["config"]
+    return _question(run["config"]) | {"target": json.dumps(_target(run["metrics"]))}
+
+
+def _question(config: dict[str, Any]) -> dict[str, str]:
+    """What a run was to find out, as far as its configuration tells."""
     facts = {f"dataset.{key}": value for key, value in config["dataset"].items() if key not in ("name", "path")}
     if config["dataset"]["name"] == "table":  # a path says which table it is; elsewhere only where a data set lies
         facts["dataset.path"] = config["dataset"].get("path")
@@ -213,7 +207,6 @@ def _identity(run: dict[str, Any]) -> dict[str, str]:
     # Bad clients are what happens to a method, not a setting that one may choose.
     bad = config["strategy"].get("attack_share") or 0
     facts = dict(sorted(facts.items())) | {
-        "target": _target(run["metrics"]),
         "strategy.attack_share": bad,
         "strategy.attack": config["strategy"].get("attack") if bad else "none",
     }
@@ -224,8 +217,11 @@ def _identity(run: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def sections(runs: Sequence[dict[str, Any]]) -> list[Section]:
-    """Sort runs into sections; each run has its `row_of` as ``row``, which is completed."""
+def sections(runs: Sequence[dict[str, Any]], failed: Sequence[Path] = ()) -> list[Section]:
+    """Sort runs into sections; each run has its `row_of` as ``row``, which is completed. Folders of failed runs tell
+    what a section lacks.
+    """
+    attempts = [attempt for folder in failed if (attempt := _attempt(folder))]
     groups: dict[str, tuple[dict[str, str], list[dict[str, Any]]]] = {}
     for run in runs:
         facts = _identity(run)
@@ -247,8 +243,41 @@ def sections(runs: Sequence[dict[str, Any]]) -> list[Section]:
         for row, label in zip(rows, _labels(rows), strict=True):
             row |= {"setting": label, "section": title, "slug": slug}
         metric = "accuracy" if any("accuracy" in row for row in rows) else "r2"
-        found.append(Section(title, slug, family, metric, list(members), rows))
+        absent = _absent(attempts, facts, members)
+        found.append(Section(title, slug, family, metric, list(members), rows, absent))
     return found
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """What a failed run was to find out, for which method's setting, and at which epsilon."""
+
+    question: dict[str, str]
+    strategy: dict[str, Any]
+    epsilon: float
+
+
+def _attempt(folder: Path) -> _Attempt | None:
+    """None where a run failed before it had a configuration, or another version's."""
+    try:
+        config = read_config(folder)
+        return _Attempt(_question(config), dict(config["strategy"]), float(config["privacy"]["epsilon"]))
+    except (DPForestError, AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _absent(
+    attempts: Sequence[_Attempt], facts: dict[str, str], members: Sequence[dict[str, Any]]
+) -> list[tuple[str, float]]:
+    """Settings and epsilons that were tried in a section in vain; a setting is named as its other runs are."""
+    names: list[tuple[dict[str, Any], str]] = [(run["config"]["strategy"], run["row"]["setting"]) for run in members]
+    there = [(run["config"]["strategy"], float(run["config"]["privacy"]["epsilon"])) for run in members]
+    found = {}
+    for attempt in attempts:
+        if attempt.question.items() <= facts.items() and (attempt.strategy, attempt.epsilon) not in there:
+            name = next((label for own, label in names if own == attempt.strategy), str(attempt.strategy["name"]))
+            found[name, attempt.epsilon] = None
+    return sorted(found)
 
 
 def _labels(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -202,3 +202,6 @@ def test_an_experiment_is_recognised_by_its_folder(tmp_path: Path) -> None:
     assert missing.has(make(dataset, seed=1, memorization=[5]))
     assert not missing.has(make(dataset, seed=2, memorization=[5]))
     assert not missing.has(make(dataset, seed=1, memorization=[5], epsilon="inf"))
+    table = tmp_path / "sweep" / "0" / "clients.csv"
+    table.write_text(table.read_text().rpartition("\n")[0])
+    assert not Missing(tmp_path / "sweep").has(make(dataset, seed=1, memorization=[5])), "what a report calls damaged"

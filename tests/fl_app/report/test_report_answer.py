@@ -342,6 +342,29 @@ def test_cut_failed_and_unfinished_runs_are_listed_with_their_reason(tmp_path: P
     assert "privacy.json" in reasons["cut"] or "damaged" in reasons["cut"]
 
 
+def fail(run: Path, reason: str) -> None:
+    (run / "metrics.json").unlink()
+    (run / "FAILED.txt").write_text(f"DPForestError: {reason}\n")
+
+
+def test_what_was_tried_in_vain_is_named_in_the_answer(tmp_path: Path) -> None:
+    for epsilon in (0.1, 1.0):
+        write_run(tmp_path / f"one{epsilon}", "one_shot", epsilon)
+        for noise in ("local", "distributed"):
+            for seed in (0, 1):
+                write_run(tmp_path / f"{noise}{epsilon}-{seed}", "boost", epsilon, seed, noise=noise)
+    for seed in (0, 1):
+        fail(tmp_path / f"local0.1-{seed}", "leaves no tree above the noise")
+    fail(tmp_path / "distributed0.1-1", "too few clients")
+    fail(write_run(tmp_path / "elsewhere", "fext", 0.1, dataset={"name": "hapt"}), "no rows")
+    (write_run(tmp_path / "damaged", "fext", 0.1, seed=5) / "config.yaml").write_text("strategy: {name: fext}")
+    fail(tmp_path / "damaged", "killed")
+    (section,) = gather([tmp_path]).sections
+    assert answer(section).words()[-1] == (
+        "Not compared, as every run of it failed or was refused: boost noise=local at epsilon 0.1."
+    )
+
+
 def test_a_file_cut_anywhere_is_damaged(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", rounds=2)
     for name in ("clients.csv", "rounds.csv", "metrics.json", "privacy.json", "config.yaml"):
