@@ -272,11 +272,11 @@ def _absent(
     """Settings and epsilons that were tried in a section in vain; a setting is named as its other runs are."""
     names: list[tuple[dict[str, Any], str]] = [(run["config"]["strategy"], run["row"]["setting"]) for run in members]
     there = [(run["config"]["strategy"], float(run["config"]["privacy"]["epsilon"])) for run in members]
-    found = {}
+    found: set[tuple[str, float]] = set()
     for attempt in attempts:
         if attempt.question.items() <= facts.items() and (attempt.strategy, attempt.epsilon) not in there:
             name = next((label for own, label in names if own == attempt.strategy), str(attempt.strategy["name"]))
-            found[name, attempt.epsilon] = None
+            found.add((name, attempt.epsilon))
     return sorted(found)
 
 
