@@ -11,12 +11,14 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
+from flwr.server.superlink.linkstate import LinkState
 from flwr.serverapp import Grid, ServerApp
 from flwr.superlink.grid import InMemoryGrid
 
@@ -35,7 +37,8 @@ class WindowedGrid(InMemoryGrid):
     """A simulation's grid that sends a message only when few others are under way.
 
     The engine looks through all messages that are under way for every node, again and again until all are answered:
-    with a thousand at once that takes most of an exchange.
+    with a thousand at once that takes most of an exchange. During an exchange it looks for those nodes only to which a
+    message was sent.
 
     Parameters
     ----------
@@ -55,15 +58,39 @@ class WindowedGrid(InMemoryGrid):
         end = None if timeout is None else time.monotonic() + timeout
         under_way: set[str] = set()
         replies: list[Message] = []
-        while (waiting or under_way) and (end is None or time.monotonic() < end):
-            free = min(len(waiting), _WINDOW - len(under_way))
-            under_way.update(self.push_messages([waiting.pop() for _ in range(free)]))
-            arrived = list(self.pull_messages(under_way))
-            replies += arrived
-            under_way.difference_update(reply.metadata.reply_to_message_id for reply in arrived)
-            if not arrived:
+        with _only_addressed_nodes(self.state) as addressed:
+            while (waiting or under_way) and (end is None or time.monotonic() < end):
+                sent = [waiting.pop() for _ in range(min(len(waiting), _WINDOW - len(under_way)))]
+                under_way.update(self.push_messages(sent))
+                addressed.update(message.metadata.dst_node_id for message in sent)
                 time.sleep(_POLL)
+                arrived = list(self.pull_messages(under_way))
+                replies += arrived
+                under_way.difference_update(reply.metadata.reply_to_message_id for reply in arrived)
         return replies
+
+
+@contextmanager
+def _only_addressed_nodes(state: LinkState) -> Iterator[set[int]]:
+    """Let the engine look for messages to the nodes of a set only; it then gets all of a node's messages at once.
+
+    Add a node after its messages are in the state: the engine's thread takes it out before it looks.
+    """
+    addressed: set[int] = set()
+    look = state.get_message_ins
+
+    def get_message_ins(node_id: int, limit: int | None, *, run_id: int | None = None) -> list[Message]:
+        if node_id not in addressed:
+            return []
+        addressed.discard(node_id)
+        # More than the one that the engine asks for: it would have to look again to learn that there are no others.
+        return look(node_id, None, run_id=run_id)
+
+    state.get_message_ins = get_message_ins  # type: ignore[method-assign]
+    try:
+        yield addressed
+    finally:
+        state.get_message_ins = look  # type: ignore[method-assign]
 
 
 class SimulationSession:

@@ -23,7 +23,10 @@ class BadMessage(DPForestError):
 
 def to_arrays_record(arrays: Arrays) -> ArrayRecord:
     """Pack named arrays as npy bytes (no pickle)."""
-    return ArrayRecord({name: Array(np.ascontiguousarray(array)) for name, array in arrays.items()})
+    record = ArrayRecord()  # Flower would copy every Array of a dict that it is given
+    for name, array in arrays.items():
+        record[name] = Array.from_numpy_ndarray(np.ascontiguousarray(array))
+    return record
 
 
 def read_arrays(content: RecordDict) -> dict[str, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ from dpforest.errors import SchemaError
 from dpforest.growers import kernels
 from dpforest.growers.settings import ResolvedSettings
 from dpforest.noise import Noise
-from dpforest.schema import Schema
+from dpforest.schema import Feature, Schema
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class GridCandidates:
     fixed = True
 
     def __init__(self, X: np.ndarray, schema: Schema, bins: int) -> None:
-        self._thresholds = np.stack(schema.grid(bins))
+        self._thresholds = _grid_of(schema.features, bins)
         self.n_thresholds = bins - 1
         # Grid values are float32 numbers, so comparing in the rows' own precision is exact.
         self._codes = kernels.bin_rows(X, self._thresholds.astype(X.dtype))
@@ -110,6 +111,13 @@ class GridCandidates:
     def keep(self, nodes: np.ndarray, rows: np.ndarray) -> None:
         self._codes, self._spare = _take(self._codes, rows, self._spare)
         self._box.keep(nodes)
+
+
+@lru_cache(maxsize=8)  # all trees, of all clients of a simulation that play in this process, have the same
+def _grid_of(features: tuple[Feature, ...], bins: int) -> np.ndarray:
+    grid = np.stack([feature.grid(bins) for feature in features])
+    grid.flags.writeable = False
+    return grid
 
 
 class RandomCandidates:

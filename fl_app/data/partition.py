@@ -199,8 +199,8 @@ def client_rows(source: DataSource, partition: Partition, client: int, clients: 
     deal = _dealt(source, partition, clients)
     mine = deal.rows[client]
     parts = []
-    for subject, start, end, offset in zip(source.subjects(), deal.starts, deal.starts[1:], deal.offsets, strict=False):
-        rows = source.load(subject).take(mine[np.searchsorted(mine, start) : np.searchsorted(mine, end)] - start)
+    for table, start, end, offset in zip(deal.tables, deal.starts, deal.starts[1:], deal.offsets, strict=False):
+        rows = table.take(mine[np.searchsorted(mine, start) : np.searchsorted(mine, end)] - start)
         # recordings are numbered through the data set, so that all clients number them alike
         parts.append(Rows(rows.X, rows.y, rows.recording + offset))
     return Rows(
@@ -263,6 +263,7 @@ def check_client(source: DataSource, partition: Partition, client: int, clients:
 
 @dataclass(frozen=True, eq=False)
 class _Dealt:
+    tables: list[Rows]  # of each subject; memory-mapped, see `fl_app.data.cache`
     rows: list[np.ndarray]  # of each client, ascending positions in the whole data set
     starts: np.ndarray  # first position of each subject, then the number of all rows
     offsets: np.ndarray  # what to add to each subject's recording ids
@@ -284,7 +285,7 @@ def _dealt(source: DataSource, partition: Partition, clients: int) -> _Dealt:
             recording = np.arange(len(y))
         owner = DEALERS[partition.kind](_Deck(y, recording, clients, partition))
         ends = np.cumsum(np.bincount(owner, minlength=clients))
-        return _Dealt(np.split(np.argsort(owner, kind="stable"), ends[:-1]), starts, offsets)
+        return _Dealt(tables, np.split(np.argsort(owner, kind="stable"), ends[:-1]), starts, offsets)
 
     return _deals.get(repr((source.fingerprint(source.subjects()), partition, clients)), deal)
 

@@ -190,7 +190,7 @@ def split_rows(rows: Rows, evaluation: Evaluation, is_classification: bool, clie
         rng = np.random.default_rng([evaluation.seed, client, stage])
         held_out = _held_out(train, evaluation.split, share, is_classification, rng)
         train, test = train.take(~held_out), train.take(held_out)
-    if evaluation.part == "test":
+    if evaluation.part == "test" and evaluation.public_share:
         test = test.take(~_public(test, evaluation, is_classification, client))
     return train, test
 
@@ -288,8 +288,10 @@ def client_data(
             return _overlapping(source, partition, evaluation, client, clients)
         if not by_subject:
             rows = client_rows(source, partition, client, clients)
-            held_out = _test_rows(rows, evaluation, is_classification, client)
-            public = held_out.take(_public(held_out, evaluation, is_classification, client))
+            public = rows.take([])
+            if evaluation.public_share:
+                held_out = _test_rows(rows, evaluation, is_classification, client)
+                public = held_out.take(_public(held_out, evaluation, is_classification, client))
             train, test = split_rows(rows, evaluation, is_classification, client)
             if partition.kind == "user_types" and partition.whole_test:
                 train = typed_rows(train, source, partition, client, clients)

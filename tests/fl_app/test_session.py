@@ -12,12 +12,27 @@ from fl_app.grids import InProcessGrid
 from fl_app.session import WindowedGrid
 
 
+class State:
+    """Asks for the messages of one node after another, as the engine does."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[int, Message]] = []
+        self.looks = 0
+
+    def get_message_ins(self, node_id: int, limit: int | None, *, run_id: int | None = None) -> list[Message]:
+        self.looks += 1
+        found = [message for node, message in self.waiting if node == node_id][:limit]
+        self.waiting = [(node, message) for node, message in self.waiting if message not in found]
+        return found
+
+
 class Engine(WindowedGrid):
     """Answers half of what is under way at each look, and never what goes to one node."""
 
     def __init__(self, silent: int = -1) -> None:
         super().__init__(InMemoryGrid.__new__(InMemoryGrid))
         InProcessGrid(lambda message, context: message, 0)  # gives this process an identity
+        self.state = State()  # type: ignore[assignment]
         self.under_way: dict[str, Message] = {}
         self.silent = silent
         self.most = 0
@@ -51,3 +66,30 @@ def test_all_are_answered_with_few_under_way(nodes: int) -> None:
 def test_the_time_of_an_exchange_ends_though_a_node_is_silent() -> None:
     replies = list(Engine(silent=7).send_and_receive(messages(200), timeout=0.5))
     assert {reply.metadata.src_node_id for reply in replies} == set(range(1, 201)) - {7}
+
+
+class Asked(Engine):
+    """Answers what the engine has taken out of the state, going through all nodes at each look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: set[str] = set()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        pushed = super().push_messages(messages)
+        self.state.waiting += [(int(i), self.under_way[i]) for i in pushed]  # type: ignore[attr-defined]
+        return pushed
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        for node in range(1, 1001):
+            self.taken |= {str(m.metadata.dst_node_id) for m in self.state.get_message_ins(node, 1)}
+        return super().pull_messages(self.taken & set(message_ids))
+
+
+def test_the_engine_looks_for_messages_once_a_message_and_not_at_idle_nodes() -> None:
+    grid = Asked()
+    assert len(list(grid.send_and_receive(messages(200), timeout=60))) == 200
+    assert grid.state.looks == 200  # type: ignore[attr-defined]
+    # Between exchanges everything is the engine's own again.
+    grid.push_messages(messages(1))
+    assert len(grid.state.get_message_ins(1, 1)) == 1
