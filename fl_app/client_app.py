@@ -75,7 +75,7 @@ def _answer(
         public = (
             error if is_simulated(context) or isinstance(error, BadMessage | Refused) else DPForestError("see its log")
         )
-        content = error_content(client, public)
+        content = error_content(client, public, isinstance(error, Refused))
     return Message(content, reply_to=message)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import pickle
 import tracemalloc
 from collections.abc import Callable
@@ -31,8 +32,10 @@ from hand_made import (
 from dpforest.errors import DPForestError
 from fl_app.experiment import Experiment
 from fl_app.grids import InProcessGrid, roster
+from fl_app.owner import Refused
 from fl_app.run import run_experiment
-from strategies.messages import ARRAYS, CONFIG, METRICS
+from fl_app.tables import run_table
+from strategies.messages import ARRAYS, CONFIG, METRICS, error_content
 from strategies.method import TooFewClients
 
 BAD = 2
@@ -403,6 +406,38 @@ def test_nodes_that_introduce_themselves_badly_are_left_out(dataset: dict[str, A
     grid = InProcessGrid(Interfering(dict.fromkeys(range(CLIENTS), _silent), "query"), CLIENTS)  # type: ignore[arg-type]
     with pytest.raises(DPForestError, match="no node introduced itself"):
         roster(grid, list(grid.get_node_ids()), 1)
+
+
+def test_clients_that_share_no_metrics_have_not_failed_and_are_not_asked_again(
+    dataset: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The default of a real node, where every question starts a process: a normal run shows no warning for it."""
+    asked: list[int] = []
+
+    def refuse(message: Message, honest: Callable[[], Message]) -> Message:
+        asked.append(message.metadata.dst_node_id)
+        return Message(error_content(0, Refused("no metrics from here"), refused=True), reply_to=message)
+
+    bagging = {"name": "ldp_bagging", "depth": 2, "round_budget": "split"}
+    experiment = make(dataset, strategy=bagging, rounds=3)
+    with caplog.at_level(logging.INFO):
+        done = run(experiment, app=Interfering({0: refuse, BAD: refuse}, "evaluate"))
+    assert sorted(asked) == [1000, 1000 + BAD]
+    assert done.failures == []
+    assert done.metrics["test_rows"] == sum(row.get("test_rows", 0) for row in done.clients) > 0
+    assert [row["client"] for row in done.clients if "accuracy" not in row] == [0, BAD]
+    assert caplog.text.count(f"no test metrics of client 0, {BAD}: Refused: no metrics from here") == 1
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "in clear for the researcher" in done.privacy["evaluation"]
+
+
+def test_a_run_without_any_metrics_says_so(dataset: dict[str, Any]) -> None:
+    def refuse(message: Message, honest: Callable[[], Message]) -> Message:
+        return Message(error_content(0, Refused("no"), refused=True), reply_to=message)
+
+    done = run(make(dataset), app=Interfering(dict.fromkeys(range(CLIENTS), refuse), "evaluate"))
+    assert "no client reported test metrics" in done.privacy["evaluation"]
+    assert "none: no client shared test metrics" in run_table(done.metrics, done.privacy)
 
 
 @pytest.mark.parametrize(
