@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
@@ -347,5 +348,5 @@ def _expected(replies: Iterable[Message], client_of: Mapping[int, int]) -> Itera
         node = reply.metadata.src_node_id
         if node in waiting:
             yield waiting.pop(node), reply
-        else:
+        elif not (node == SUPERLINK_NODE_ID and reply.has_error()):  # so Flower says that a node is gone, but not which
             log.warning("a reply of node %d is dropped: it was not asked, or has answered already", node)

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 from hand_made import (
     CLIENTS,
     TREES,
@@ -383,6 +384,23 @@ def test_replies_of_unknown_nodes_and_second_replies_are_dropped(
     assert done.metrics["confusion"] == honest["confusion"]
     assert [(f.client, f.reason) for f in done.failures] == [(BAD, "no answer in time")]
     assert "reply of node 666 is dropped" in caplog.text
+
+
+def test_what_the_superlink_answers_for_a_node_that_is_gone_is_no_stray_reply(
+    dataset: dict[str, Any], honest: dict[str, float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Flower 1.42 sends an error of its own node id, which does not say whom it is about."""
+
+    def answer_for_it(replies: list[Message]) -> list[Message]:
+        gone = replies[BAD]
+        error = Message(Error(ErrorCode.NODE_UNAVAILABLE, "Node unavailable"), reply_to=gone)
+        error.metadata.__dict__["_src_node_id"] = SUPERLINK_NODE_ID
+        return [*replies[:BAD], error, *replies[BAD + 1 :]]
+
+    done = run_experiment(make(dataset), MeddlingGrid(CLIENTS, answer_for_it))
+    assert done.metrics["confusion"] == honest["confusion"]
+    assert [(f.client, f.reason) for f in done.failures] == [(BAD, "no answer in time")]
+    assert "is dropped" not in caplog.text
 
 
 def test_order_of_replies_does_not_matter(dataset: dict[str, Any]) -> None:
