@@ -118,7 +118,7 @@ def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
         claims.setdefault(number, []).append(node)
         introduced += 1
     if nameless := len(nodes) - introduced:
-        log.warning("%d of %d nodes gave no partition-id, so they take no part: see their logs", nameless, len(nodes))
+        log.warning("%d of %d nodes gave no partition-id, or are gone: they take no part", nameless, len(nodes))
     for number, claimants in claims.items():
         if len(claimants) > 1:
             log.warning("%d nodes say partition-id %d, so none plays it: give each its own", len(claimants), number)

@@ -105,8 +105,8 @@ def error_content(client: int, error: Exception, refused: bool = False) -> Recor
     """A client's reply when it cannot, or as its owner decides will not, do what was asked; a real node passes only
     what shows no data.
     """
-    content = {"client": client, "error": f"{type(error).__name__}: {error}", "refused": refused}
-    return RecordDict({CONFIG: ConfigRecord(content)})
+    words = f"{type(error).__name__}: {error}"
+    return RecordDict({CONFIG: ConfigRecord({"client": client, "error": words, "refused": refused})})
 
 
 def one_line(text: str) -> str:
