@@ -105,6 +105,11 @@ def run_experiment(
 def _cohort(experiment: Experiment, nodes: dict[int, int]) -> tuple[Cohort, int]:
     clients = experiment.clients_for(len(nodes))
     if missing := sorted(set(range(clients)) - set(nodes)):
+        if len(nodes) >= clients:
+            raise DPForestError(
+                f"no node plays client {missing[0]}, and {len(nodes)} nodes play {', '.join(map(str, sorted(nodes)))}: "
+                f"number them from 0 without gaps, by the partition-id of their configurations"
+            )
         raise DPForestError(
             f"the experiment makes {clients} clients, but no node plays client {missing[0]} "
             f"({len(nodes)} nodes are there): start {clients} nodes (num-supernodes={clients}), "
