@@ -419,9 +419,7 @@ def test_nodes_that_introduce_themselves_badly_are_left_out(dataset: dict[str, A
     grid = InProcessGrid(Interfering({BAD: _raise}, "query"), CLIENTS)  # type: ignore[arg-type]
     with pytest.raises(DPForestError, match="no node plays client 2"):
         run_experiment(make(dataset, partition={"clients": 4}), grid)
-    with pytest.raises(
-        DPForestError, match="client 1, and 2 nodes play 0, 2: number them from 0 without"
-    ):
+    with pytest.raises(DPForestError, match="client 1, and 2 nodes play 0, 2: number them from 0 without"):
         run_experiment(make(dataset, partition={"clients": 2}), grid, {0: 1000, 2: 1002})
     grid = InProcessGrid(Interfering({BAD: introduce(0)}, "query"), CLIENTS)  # type: ignore[arg-type]
     assert roster(grid, list(grid.get_node_ids()), 1) == {1: 1001, 3: 1003}, "a number that two nodes claim is nobody's"
