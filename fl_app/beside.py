@@ -19,9 +19,11 @@ def add_runs_beside(run: Run, grid: Grid, nodes: dict[int, int] | None) -> None:
     """Run what the run's method wants to be compared with, and add its scores to the run.
 
     Each has a budget and ledgers of its own; nothing of them counts for the run. Real nodes take part in one run only,
-    so there the comparison is left out with a warning.
+    so there the comparison is left out: where only they have rows unasked, else with a warning.
     """
     experiment = run.experiment
+    if experiment.source.on_nodes:
+        return
     for name, settings in experiment.method.beside(experiment.settings).items():
         log.info("beside it: %s, with a budget of its own", name)
         try:

@@ -42,8 +42,12 @@ _STATE = "dpforest"
 @app.query()
 def introduce(message: Message, context: Context) -> Message:
     """Say which part of the federation this node plays; public facts of its configuration only."""
-    content = ConfigRecord({"partition-id": _partition_id(context)})
-    return Message(RecordDict({CONFIG: content}), reply_to=message)
+    try:
+        content = RecordDict({CONFIG: ConfigRecord({"partition-id": _partition_id(context)})})
+    except BadMessage as error:
+        log.warning("%s", error)
+        content = error_content(-1, error)
+    return Message(content, reply_to=message)
 
 
 @app.train()
@@ -75,7 +79,7 @@ def _answer(
         public = (
             error if is_simulated(context) or isinstance(error, BadMessage | Refused) else DPForestError("see its log")
         )
-        content = error_content(client, public)
+        content = error_content(client, public, isinstance(error, Refused))
     return Message(content, reply_to=message)
 
 

@@ -208,10 +208,22 @@ class Experiment:
         )
 
     def server_task(self, clients: int) -> Task:
-        """`task`, with the public rows that a server may see."""
+        """`task`, with the public rows that a server may see.
+
+        Raises
+        ------
+        ConfigurationError
+            There shall be public rows, and only the nodes have any.
+        """
         task = self.task(clients)
         if not self.evaluation.public_share:
             return task
+        if self.source.on_nodes:
+            raise ConfigurationError(
+                f"evaluation.public_share={self.evaluation.public_share:g} are rows that the server sees, but only "
+                "nodes have rows: set evaluation.public_share=0 (with strategy=fext also strategy.filter_by=clients, "
+                "which pays for noised scores, or strategy.k=null)"
+            )
 
         def load() -> tuple[np.ndarray, np.ndarray]:
             rows = public_rows(self.source, self.partition, self.evaluation, clients)

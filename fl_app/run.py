@@ -82,12 +82,13 @@ def run_experiment(
     strategy.summary()
     meter = Meter(grid)
     rows = _exchange_all(experiment, strategy, meter, on_round)
+    told_metrics = any(row.get("judged") for row in rows)
     judged = rows[-1].pop("judged")
     for row in rows[:-1]:
         row.pop("judged", None)
     seconds = time.perf_counter() - start
     ledgers = _all_ledgers(strategy, blank)
-    privacy = _privacy(experiment, ledgers, strategy.noise)
+    privacy = _privacy(experiment, ledgers, strategy.noise, told_metrics)
     if any(each.own_model for each in judged):
         privacy["evaluation"] += ", nor are the clients' own models, which only a simulation shows"
     return Run(
@@ -104,6 +105,11 @@ def run_experiment(
 def _cohort(experiment: Experiment, nodes: dict[int, int]) -> tuple[Cohort, int]:
     clients = experiment.clients_for(len(nodes))
     if missing := sorted(set(range(clients)) - set(nodes)):
+        if len(nodes) >= clients:
+            raise DPForestError(
+                f"no node plays client {missing[0]}, and {len(nodes)} nodes play {', '.join(map(str, sorted(nodes)))}: "
+                f"number them from 0 without gaps, by the partition-id of their configurations"
+            )
         raise DPForestError(
             f"the experiment makes {clients} clients, but no node plays client {missing[0]} "
             f"({len(nodes)} nodes are there): start {clients} nodes (num-supernodes={clients}), "
@@ -291,7 +297,7 @@ def _planned_ledger(strategy: MethodStrategy, blank: Ledger, why: str) -> Ledger
     return ledger
 
 
-def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]) -> dict[str, Any]:
+def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str], told_metrics: bool) -> dict[str, Any]:
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
     worst = max(ledgers.values(), key=lambda ledger: ledger.guarantee().epsilon)
     guarantee = worst.guarantee()
@@ -312,8 +318,12 @@ def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]
         "record": experiment.source.record,
         "trust": worst.trust,
         "note": "; ".join(notes),
-        "evaluation": "test metrics were reported in clear for the researcher; they are not part of the guarantee. "
-        "Nor are the facts that a client takes part and how long its answers take",
+        "evaluation": (
+            "test metrics were reported in clear for the researcher; they are not part of the guarantee. Nor are "
+            if told_metrics
+            else "no client reported test metrics. Not part of the guarantee are "
+        )
+        + "the facts that a client takes part and how long its answers take",
         "noise": "seeded: for simulation only" if "seeded" in noise else "secure",
         "dpforest": __version__,
         "clients": {str(client): ledger.to_dict() for client, ledger in sorted(ledgers.items())},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 
 from flwr.app import Context
@@ -39,4 +38,6 @@ def main(grid: Grid, context: Context) -> None:
         run_job(experiment, grid, default_output(experiment, base.absolute()), nodes, overrides, tracker=tracker)
     except (DPForestError, TooFewClients) as error:
         log.error("error: %s", error)
-        sys.exit(1)
+        # Flower must see it fail: at an exit it would lose the last messages, this one too, let `flwr run` wait until
+        # the heartbeats stop, and call a simulation completed.
+        raise error.with_traceback(None) from None

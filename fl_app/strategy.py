@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
@@ -117,6 +118,7 @@ class MethodStrategy(Strategy):
         self._min_share = min_share
         self._timeout = timeout
         self._asked: list[int] = []
+        self._shares_no_metrics: dict[int, str] = {}  # client: its words
 
     def summary(self) -> None:
         """Log what every client will release over the run."""
@@ -182,9 +184,9 @@ class MethodStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Ask every client with test rows to judge the current model."""
+        """Ask every client with test rows to judge the current model, but for those that have refused to."""
         messages = []
-        for client in sorted(self.cohort.test):
+        for client in sorted(set(self.cohort.test) - set(self._shares_no_metrics)):
             content = RecordDict({ARRAYS: arrays, CONFIG: copied({**self._base_config, "round": server_round})})
             messages.append(
                 Message(content, self.cohort.test[client], MessageType.EVALUATE, group_id=str(server_round))
@@ -193,9 +195,15 @@ class MethodStrategy(Strategy):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Metrics over all test rows together."""
-        client_of = {node: client for client, node in self.cohort.test.items()}
+        asked = set(self.cohort.test) - set(self._shares_no_metrics)
+        client_of = {self.cohort.test[client]: client for client in asked}
         words = "its evaluation could not be read", "no answer to the evaluation in time"
-        judged = self._read_each(server_round, replies, client_of, self._take_judged, *words)
+        answers = self._read_each(server_round, replies, client_of, self._take_judged, *words)
+        judged = [answer for answer in answers if answer is not None]
+        refusals = {client: self._shares_no_metrics[client] for client in sorted(asked & set(self._shares_no_metrics))}
+        for reason in dict.fromkeys(refusals.values()):
+            clients = ", ".join(str(client) for client, other in refusals.items() if other == reason)
+            log.info("no test metrics of client %s: %s", clients, reason)
         self.rounds[server_round].judged = judged
         return MetricRecord({**summarize(add_sums(j.sums for j in judged))}) if judged else None
 
@@ -272,7 +280,13 @@ class MethodStrategy(Strategy):
         self.side.check(update)
         return update
 
-    def _take_judged(self, reply: Message, client: int) -> Judged:
+    def _take_judged(self, reply: Message, client: int) -> Judged | None:
+        """What a client reports; nothing if its owner shares no metrics, which is no failure and does not change."""
+        if not reply.has_error():
+            config = read_config(reply.content)
+            if config.get("refused") is True:
+                self._shares_no_metrics[client] = one_line(str(config.get("error")))
+                return None
         judged = self._read_judged(reply, client)
         if judged.own_model:
             self.side.take_own_model(client, judged.own_model)
@@ -334,5 +348,5 @@ def _expected(replies: Iterable[Message], client_of: Mapping[int, int]) -> Itera
         node = reply.metadata.src_node_id
         if node in waiting:
             yield waiting.pop(node), reply
-        else:
+        elif not (node == SUPERLINK_NODE_ID and reply.has_error()):  # so Flower says that a node is gone, but not which
             log.warning("a reply of node %d is dropped: it was not asked, or has answered already", node)

@@ -104,9 +104,12 @@ def read_update(message: Message, client: int) -> tuple[ClientUpdate, Ledger]:
     return ClientUpdate(read_arrays(message.content), numbers, client, noise), ledger
 
 
-def error_content(client: int, error: Exception) -> RecordDict:
-    """A client's reply when it cannot or will not do what was asked; a real node passes only what shows no data."""
-    return RecordDict({CONFIG: ConfigRecord({"client": client, "error": f"{type(error).__name__}: {error}"})})
+def error_content(client: int, error: Exception, refused: bool = False) -> RecordDict:
+    """A client's reply when it cannot, or as its owner decides will not, do what was asked; a real node passes only
+    what shows no data.
+    """
+    words = f"{type(error).__name__}: {error}"
+    return RecordDict({CONFIG: ConfigRecord({"client": client, "error": words, "refused": refused})})
 
 
 def one_line(text: str) -> str:

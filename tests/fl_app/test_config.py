@@ -131,7 +131,7 @@ def test_shipped_experiments_sweep_over_what_exists(experiment: str) -> None:
 
 def test_flwr_run_takes_its_folder_beside_the_overrides(caplog: pytest.LogCaptureFixture) -> None:
     context = Context(1, 0, {}, RecordDict(), {"overrides": "output=/there seed=3", "output": ""})
-    with pytest.raises(SystemExit), caplog.at_level(logging.ERROR):
+    with pytest.raises(ConfigurationError), caplog.at_level(logging.ERROR):
         server_app.main(InProcessGrid(app, 1), context)
     assert "output stands beside overrides" in caplog.text
 

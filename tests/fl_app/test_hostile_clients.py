@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import pickle
 import tracemalloc
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 from hand_made import (
     CLIENTS,
     TREES,
@@ -31,8 +33,10 @@ from hand_made import (
 from dpforest.errors import DPForestError
 from fl_app.experiment import Experiment
 from fl_app.grids import InProcessGrid, roster
+from fl_app.owner import Refused
 from fl_app.run import run_experiment
-from strategies.messages import ARRAYS, CONFIG, METRICS
+from fl_app.tables import run_table
+from strategies.messages import ARRAYS, CONFIG, METRICS, error_content
 from strategies.method import TooFewClients
 
 BAD = 2
@@ -382,6 +386,23 @@ def test_replies_of_unknown_nodes_and_second_replies_are_dropped(
     assert "reply of node 666 is dropped" in caplog.text
 
 
+def test_what_the_superlink_answers_for_a_node_that_is_gone_is_no_stray_reply(
+    dataset: dict[str, Any], honest: dict[str, float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Flower 1.42 sends an error of its own node id, which does not say whom it is about."""
+
+    def answer_for_it(replies: list[Message]) -> list[Message]:
+        gone = replies[BAD]
+        error = Message(Error(ErrorCode.NODE_UNAVAILABLE, "Node unavailable"), reply_to=gone)
+        error.metadata.__dict__["_src_node_id"] = SUPERLINK_NODE_ID
+        return [*replies[:BAD], error, *replies[BAD + 1 :]]
+
+    done = run_experiment(make(dataset), MeddlingGrid(CLIENTS, answer_for_it))
+    assert done.metrics["confusion"] == honest["confusion"]
+    assert [(f.client, f.reason) for f in done.failures] == [(BAD, "no answer in time")]
+    assert "is dropped" not in caplog.text
+
+
 def test_order_of_replies_does_not_matter(dataset: dict[str, Any]) -> None:
     experiment = make(dataset)
     forth, back = (run_experiment(experiment, MeddlingGrid(CLIENTS, lambda r, s=step: r[::s])) for step in (1, -1))
@@ -398,11 +419,45 @@ def test_nodes_that_introduce_themselves_badly_are_left_out(dataset: dict[str, A
     grid = InProcessGrid(Interfering({BAD: _raise}, "query"), CLIENTS)  # type: ignore[arg-type]
     with pytest.raises(DPForestError, match="no node plays client 2"):
         run_experiment(make(dataset, partition={"clients": 4}), grid)
+    with pytest.raises(DPForestError, match="client 1, and 2 nodes play 0, 2: number them from 0 without"):
+        run_experiment(make(dataset, partition={"clients": 2}), grid, {0: 1000, 2: 1002})
     grid = InProcessGrid(Interfering({BAD: introduce(0)}, "query"), CLIENTS)  # type: ignore[arg-type]
     assert roster(grid, list(grid.get_node_ids()), 1) == {1: 1001, 3: 1003}, "a number that two nodes claim is nobody's"
     grid = InProcessGrid(Interfering(dict.fromkeys(range(CLIENTS), _silent), "query"), CLIENTS)  # type: ignore[arg-type]
     with pytest.raises(DPForestError, match="no node introduced itself"):
         roster(grid, list(grid.get_node_ids()), 1)
+
+
+def test_clients_that_share_no_metrics_have_not_failed_and_are_not_asked_again(
+    dataset: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The default of a real node, where every question starts a process: a normal run shows no warning for it."""
+    asked: list[int] = []
+
+    def refuse(message: Message, honest: Callable[[], Message]) -> Message:
+        asked.append(message.metadata.dst_node_id)
+        return Message(error_content(0, Refused("no metrics from here"), refused=True), reply_to=message)
+
+    bagging = {"name": "ldp_bagging", "depth": 2, "round_budget": "split"}
+    experiment = make(dataset, strategy=bagging, rounds=3)
+    with caplog.at_level(logging.INFO):
+        done = run(experiment, app=Interfering({0: refuse, BAD: refuse}, "evaluate"))
+    assert sorted(asked) == [1000, 1000 + BAD]
+    assert done.failures == []
+    assert done.metrics["test_rows"] == sum(row.get("test_rows", 0) for row in done.clients) > 0
+    assert [row["client"] for row in done.clients if "accuracy" not in row] == [0, BAD]
+    assert caplog.text.count(f"no test metrics of client 0, {BAD}: Refused: no metrics from here") == 1
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "in clear for the researcher" in done.privacy["evaluation"]
+
+
+def test_a_run_without_any_metrics_says_so(dataset: dict[str, Any]) -> None:
+    def refuse(message: Message, honest: Callable[[], Message]) -> Message:
+        return Message(error_content(0, Refused("no"), refused=True), reply_to=message)
+
+    done = run(make(dataset), app=Interfering(dict.fromkeys(range(CLIENTS), refuse), "evaluate"))
+    assert "no client reported test metrics" in done.privacy["evaluation"]
+    assert "none: no client shared test metrics" in run_table(done.metrics, done.privacy)
 
 
 @pytest.mark.parametrize(

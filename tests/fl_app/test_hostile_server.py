@@ -18,8 +18,8 @@ from hand_made import CLIENTS, SCHEMA, TREES, make, raw_array, write_table
 from dpforest.ledger import Ledger
 from fl_app.client_app import app, is_simulated
 from fl_app.data import node_data
-from fl_app.experiment import Experiment
-from fl_app.grids import InProcessGrid
+from fl_app.experiment import ConfigurationError, Experiment
+from fl_app.grids import InProcessGrid, roster
 from strategies.messages import ARRAYS, CONFIG, METRICS
 
 SECRET = "0.7071067811"  # a cell of the data
@@ -343,8 +343,28 @@ def test_a_node_cannot_be_asked_many_questions_until_one_works(dataset: dict[str
     assert "already spent a budget" in error(ask(context, second, clients=1, run="run 2"))
 
 
+def test_what_only_nodes_have_is_not_public_to_the_server(dataset: dict[str, Any]) -> None:
+    """FEXT-DP's default: before it was said where the rows are to be given, which on nodes leads nowhere."""
+    experiment = for_nodes(dataset, strategy={"name": "fext"}, evaluation={"public_share": 0.25})
+    with pytest.raises(ConfigurationError, match=r"only nodes have rows: set evaluation.public_share=0 \(with"):
+        experiment.server_task(2)
+    assert for_nodes(dataset, strategy={"name": "fext"}).server_task(2).public_rows is None
+
+
 def test_an_introduction_tells_public_facts_only() -> None:
     message = Message(RecordDict({CONFIG: ConfigRecord({"ask": "everything"})}), 1000, MessageType.QUERY)
     reply = app(message, node(**{"data-path": "/home/me", "max-epsilon": 1.0}))
     assert dict(reply.content[CONFIG]) == {"partition-id": 0}
     assert set(reply.content) == {CONFIG}
+
+
+def test_a_node_without_a_number_is_told_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    class Grid(InProcessGrid):
+        def __init__(self) -> None:
+            super().__init__(app, 3)
+            self._contexts[1001].node_config = {"data-path": "/home/me"}
+
+    assert roster(Grid(), [1000, 1001, 1002], 1) == {0: 1000, 2: 1002}
+    assert "this node's partition-id is None; set it in the node configuration" in caplog.text
+    assert "1 of 3 nodes gave no partition-id, or are gone: they take no part" in caplog.text
+    assert "/home/me" not in caplog.text

@@ -18,6 +18,7 @@ from users import SCHEMA, client_task, rows
 from dpforest.errors import DPForestError
 from dpforest.forest import load
 from fl_app import compare
+from fl_app.beside import add_runs_beside
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, to_experiment
 from fl_app.data import client_data
@@ -214,6 +215,17 @@ def test_a_user_without_a_score_is_drawn_without_it(
     assert compare.main([str(tmp_path / "sweep"), "--figures", str(tmp_path / "figures")]) == 0
     scores = [float(user["accuracy_lrf"]) for user in users if user["accuracy_lrf"]]
     assert f"{np.mean(scores):.3f}" in capsys.readouterr().out
+
+
+def test_real_nodes_are_not_asked_for_a_comparison_that_they_would_refuse(table: dict[str, Any]) -> None:
+    done = run(personal(table, beside=["lrf"]))
+    schema = yaml.safe_load(Path(table["schema"]).read_text())
+    done.experiment = personal({"name": "table", "schema": schema}, beside=["lrf"])
+    asked = []
+    grid = InProcessGrid(lambda message, context: asked.append(message), CLIENTS)  # type: ignore[arg-type]
+    add_runs_beside(done, grid, {c: 1000 + c for c in range(CLIENTS)})
+    assert asked == []
+    assert "beside" not in done.metrics
 
 
 @pytest.mark.parametrize("k", [4, 9])
