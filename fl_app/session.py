@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 # Messages of a simulation that are under way at once.
 _WINDOW = 64
 _POLL = 0.02  # seconds
+_END = 180  # seconds that the engine may take to end: a process that ends before it may die of that
 
 
 class SimulationFailed(RuntimeError):
@@ -127,7 +128,7 @@ class SimulationSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close.set()
-        self._thread.join(timeout=30)
+        self._thread.join(timeout=_END)
 
     def _simulate(self) -> None:
         server_app = ServerApp()

@@ -4,9 +4,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
+# The same examples every time. How long they take depends on the machine, and kernels compile at their first call.
+settings.register_profile("dpforest", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("dpforest")
 
 
 @pytest.fixture(scope="session", autouse=True)

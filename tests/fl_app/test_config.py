@@ -138,7 +138,7 @@ def test_flwr_run_takes_its_folder_beside_the_overrides(caplog: pytest.LogCaptur
 
 def test_bad_overrides_at_the_command_line() -> None:
     command = [sys.executable, "-m", "fl_app", "strategy=one_shto"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "error: no strategy 'one_shto'; did you mean 'one_shot'?" in done.stderr

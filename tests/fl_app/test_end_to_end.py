@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -51,7 +53,7 @@ def test_a_sweep_shares_one_warm_simulation(tmp_path: Path) -> None:
         env=environment(tmp_path / "home", DPFOREST_RUNS=str(tmp_path / "runs")),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert done.stdout.count("starting a simulation") == 1
@@ -70,7 +72,7 @@ def test_a_sweep_shares_one_warm_simulation(tmp_path: Path) -> None:
 def test_a_sweep_runs_what_has_no_budget_once_and_draws_its_figures(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fl_app", "-m", "strategy=centralized,one_shot", "privacy.epsilon=1,5"]
     command += ["engine.kind=in_process", "partition.clients=2", f"output={tmp_path}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     with (tmp_path / "results.csv").open() as file:
         rows = [(row["strategy"], float(row["epsilon"])) for row in csv.DictReader(file)]
@@ -110,30 +112,46 @@ def test_a_sweep_of_networks_starts_tensorflow_once_a_worker(tmp_path: Path) -> 
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port below those that systems hand out by themselves: nothing else takes it before the SuperLink does."""
+    for port in random.sample(range(20_000, 32_000), 1000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no free port")
+
+
+# Flower takes a simulation for lost that shows no sign of life 30 s after its start, and starts another beside it. On a
+# busy machine that takes longer, and the more there are, the less does any of them get on.
+_SUPERLINK = """
+import sys
+from flwr.supercore.corestate import sql_corestate
+from flwr.superlink.cli import flower_superlink
+sql_corestate.HEARTBEAT_DEFAULT_INTERVAL = 600
+sys.exit(flower_superlink())
+"""
 
 
 @pytest.fixture
 def flower(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The environment of a SuperLink of this test's own, which ends with the test."""
-    ports = {"FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(free_port()), "FLWR_LOCAL_CONTROL_API_PORT": str(free_port())}
+    port = free_port()
     home = tmp_path / "home"
     home.mkdir()
-    own = environment(home, FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION="1", **ports)
+    # By its address: of a "local" one, `flwr run` asks for a sign of life within 0.4 s, and starts its own without it.
+    connection = f'[superlink]\ndefault = "own"\n[superlink.own]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
+    (home / "config.toml").write_text(connection)
+    own = environment(home, FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION="1")
     # What `flwr run` would start by itself, but detached and for good.
     command = [
-        "flower-superlink", "--insecure", "--simulation", "--isolation", "subprocess", "--host", "127.0.0.1",
-        "--port", ports["FLWR_LOCAL_SUPERLINK_HTTP_API_PORT"], "--database", str(home / "state.db"),
-        "--control-api-address", f"127.0.0.1:{ports['FLWR_LOCAL_CONTROL_API_PORT']}",
+        sys.executable, "-c", _SUPERLINK, "--insecure", "--simulation", "--isolation", "subprocess",
+        "--host", "127.0.0.1", "--port", str(port), "--database", str(home / "state.db"),
     ]  # fmt: skip
     with (home / "superlink.log").open("w") as log:
         superlink = subprocess.Popen(
             command, cwd=home, env=own, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
         )
         try:
-            _wait_for(int(ports["FLWR_LOCAL_SUPERLINK_HTTP_API_PORT"]), superlink, home / "superlink.log")
+            _wait_for(port, superlink, home / "superlink.log")
             yield own
         finally:
             # Its session holds the processes of the run, and nothing else.
@@ -146,7 +164,7 @@ def flower(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while time.monotonic() < end and process.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
@@ -164,7 +182,7 @@ def test_flwr_run(tmp_path: Path, flower: dict[str, str]) -> None:
             "flwr", "run", str(ROOT), "--stream", "--federation-config", "num-supernodes=2",
             "--run-config", f"overrides='{' '.join(overrides)}' output='{output}'",
         ],
-        cwd=tmp_path, env=flower, capture_output=True, text=True, timeout=240,
+        cwd=tmp_path, env=flower, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     said = done.stdout[-3000:] + done.stderr[-3000:]
     assert done.returncode == 0, said
@@ -180,7 +198,7 @@ def test_flwr_run_names_a_wrong_override(tmp_path: Path, flower: dict[str, str])
             "flwr", "run", str(ROOT), "--stream", "--federation-config", "num-supernodes=2",
             "--run-config", f"overrides='strategy.dept=3' output='{tmp_path / 'runs'}'",
         ],
-        cwd=tmp_path, env=flower, capture_output=True, text=True, timeout=240,
+        cwd=tmp_path, env=flower, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert "no option 'strategy.dept'; did you mean 'strategy.depth'?" in done.stdout + done.stderr
     assert not (tmp_path / "runs").exists()

@@ -128,7 +128,7 @@ from fl_app.jobs import run_job
 
 def wait(message, honest):
     Path(sys.argv[2]).touch()
-    time.sleep(600)
+    time.sleep(1200)
 
 settings = dict(zip(("name", "path", "schema", "client_column"), sys.argv[3:]))
 run_job(make(settings), InProcessGrid(Interfering({2: wait}), CLIENTS), Path(sys.argv[1]))
@@ -142,7 +142,7 @@ def test_a_run_killed_half_way_leaves_nothing_that_looks_finished(dataset: dict[
     paths = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS)])}
     child = subprocess.Popen(command, env=paths)
     try:
-        end = time.monotonic() + 120
+        end = time.monotonic() + 300
         while not half_way.exists() and child.poll() is None and time.monotonic() < end:
             time.sleep(0.05)
         assert half_way.exists()

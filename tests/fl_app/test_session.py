@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 
 import pytest
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
@@ -63,9 +64,16 @@ def test_all_are_answered_with_few_under_way(nodes: int) -> None:
     assert grid.most <= 64
 
 
-def test_the_time_of_an_exchange_ends_though_a_node_is_silent() -> None:
+def test_the_time_of_an_exchange_ends_though_a_node_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]  # time passes while the grid waits, however slow the machine is
+
+    def wait(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr("fl_app.session.time", SimpleNamespace(monotonic=lambda: now[0], sleep=wait))
     replies = list(Engine(silent=7).send_and_receive(messages(200), timeout=0.5))
     assert {reply.metadata.src_node_id for reply in replies} == set(range(1, 201)) - {7}
+    assert now[0] == pytest.approx(0.5, abs=0.02), "no longer than was asked, but for a look at most"
 
 
 class Asked(Engine):

@@ -145,7 +145,7 @@ def test_a_failed_try_that_cannot_be_removed_is_named(tmp_path: Path, monkeypatc
 def sweep(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "DPFOREST_RUNS": str(folder)}
     command = [sys.executable, "-m", "fl_app", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
 
 
 def test_a_sweep_reports_and_goes_on_with_what_is_missing(tmp_path: Path) -> None:

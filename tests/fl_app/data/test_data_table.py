@@ -124,7 +124,7 @@ def test_regression(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(SchemaError, match=r"subject a: column 'x' row 1 is 2, outside \[0, 1\]"):
         source(tmp_path, content, schema, out_of_bounds="refuse").load("a")
     with pytest.raises(SchemaError, match=r"target 'y' is 12, outside \[0, 10\]"):
-        source(tmp_path, content.replace("2,12", "1,12"), schema, out_of_bounds="refuse").load("a")
+        source(tmp_path, content.replace("2,12", "0.5,12"), schema, out_of_bounds="refuse").load("a")
 
 
 @pytest.mark.parametrize(

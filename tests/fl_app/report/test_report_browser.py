@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here")
 # It runs as root in CI, and must ask nothing of a network.
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
              "--disable-component-update", "--disable-sync")  # fmt: skip
+PATIENCE = 300_000  # milliseconds, of a busy machine
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 
 
@@ -37,7 +38,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as found:
-        browser = found.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        browser = found.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS), timeout=PATIENCE)
         yield browser
         browser.close()
 
@@ -47,6 +48,7 @@ def opened(browser: Any, report: Path, request: pytest.FixtureRequest) -> Iterat
     """The page, which must load without an error and without asking for anything but itself."""
     options = getattr(request, "param", {"viewport": DESK})
     context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     problems: list[str] = []
     asked: list[str] = []
@@ -153,7 +155,7 @@ def test_every_method_can_be_told_from_light_and_from_dark_paper(browser: Any, t
     # 3 to 1 is what WCAG 2.2 asks for (1.4.11); the lightest of Okabe and Ito's colours have 2.2 on white.
     for scheme, least in (("dark", 3.0), ("light", 2.1)):
         page = browser.new_page(color_scheme=scheme)
-        page.goto(page_file.as_uri())
+        page.goto(page_file.as_uri(), timeout=PATIENCE)
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
         marks = page.evaluate("[...document.querySelectorAll('svg use')].map((mark) => getComputedStyle(mark).stroke)")
         seen = {colour for colour in marks if colour != "none"}

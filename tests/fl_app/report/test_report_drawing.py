@@ -12,7 +12,7 @@ import os, time
 from fl_app.report.drawing import _end_with_parent
 _end_with_parent(os.getppid())
 print("watching", flush=True)
-time.sleep(600)
+time.sleep(1200)
 """
 PARENT = f"""
 import os, subprocess, sys
@@ -24,5 +24,5 @@ os.kill(os.getpid(), 9)
 
 def test_a_worker_ends_with_a_process_that_was_killed() -> None:
     # Both hold the pipe of errors: this comes back only when both have ended.
-    done = subprocess.run([sys.executable, "-c", PARENT], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", PARENT], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout.strip()) == (-9, "watching"), done.stderr
