@@ -369,8 +369,8 @@ def test_a_real_node_shows_nobody_its_model(table: dict[str, Any], monkeypatch: 
     assert all("kept" not in row for row in done.clients)
     # Its exact counts would show in metrics on rows that a server knows.
     assert all("accuracy" not in row for row in done.clients)
-    assert {failure.client for failure in done.failures} == set(range(CLIENTS))
-    assert all("no metrics of it are shared" in failure.reason for failure in done.failures)
+    assert done.privacy["evaluation"].startswith("no client reported test metrics")
+    assert not done.failures, "it has done what its owner wants"
 
 
 def test_a_regression_is_refused(tmp_path: Path) -> None:
