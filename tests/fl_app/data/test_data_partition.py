@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -168,13 +165,3 @@ def test_concat_keeps_recordings_apart() -> None:
     one = Rows(np.zeros((2, 1)), np.zeros(2), np.array([0, 3]))
     two = Rows(np.ones((2, 1)), np.ones(2), np.array([0, 0]))
     assert Rows.concat([one, two]).recording.tolist() == [0, 3, 4, 4]
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not tell which files are open")
-def test_deals_of_many_subjects_keep_no_files_open() -> None:
-    """Three files a subject and deal: a sweep over seeds ran into the usual limit of 1024."""
-    source, opened = made_up([2] * 80), []
-    for seed in range(4):
-        client_rows(source, Partition("iid", clients=4, seed=seed), 0, 4)
-        opened.append(len(os.listdir("/proc/self/fd")))
-    assert max(opened) == opened[0]
