@@ -321,7 +321,7 @@ def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]
         "evaluation": (
             "test metrics were reported in clear for the researcher; they are not"
             if told_metrics
-            else "no test metrics came from any client; they would not be"
+            else "no client reported test metrics; they would not be"
         )
         + " part of the guarantee. Nor are the facts that a client takes part and how long its answers take",
         "noise": "seeded: for simulation only" if "seeded" in noise else "secure",
