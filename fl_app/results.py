@@ -102,7 +102,7 @@ def read_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
             run = _read_once(folder, (folder / "metrics.json").stat().st_mtime_ns)
             result_row(run)
             runs.append(run)
-        except (DPForestError, KeyError, OSError, TypeError, ValueError) as error:
+        except (DPForestError, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             log.warning("left out: %s: %s", folder, error)
     return runs
 

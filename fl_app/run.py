@@ -82,14 +82,14 @@ def run_experiment(
     strategy.summary()
     meter = Meter(grid)
     rows = _exchange_all(experiment, strategy, meter, on_round)
-    told_metrics = any(row.get("judged") for row in rows)
+    shown_models = any(each.own_model for row in rows for each in row.get("judged", ()))
     judged = rows[-1].pop("judged")
     for row in rows[:-1]:
         row.pop("judged", None)
     seconds = time.perf_counter() - start
     ledgers = _all_ledgers(strategy, blank)
-    privacy = _privacy(experiment, ledgers, strategy.noise, told_metrics)
-    if any(each.own_model for each in judged):
+    privacy = _privacy(experiment, ledgers, strategy.noise, strategy.told_metrics)
+    if shown_models:
         privacy["evaluation"] += ", nor are the clients' own models, which only a simulation shows"
     return Run(
         experiment=experiment,
@@ -319,11 +319,11 @@ def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]
         "trust": worst.trust,
         "note": "; ".join(notes),
         "evaluation": (
-            "test metrics were reported in clear for the researcher; they are not part of the guarantee. Nor are "
+            "test metrics were reported in clear for the researcher; they are not"
             if told_metrics
-            else "no client reported test metrics. Not part of the guarantee are "
+            else "no client reported test metrics; they would not be"
         )
-        + "the facts that a client takes part and how long its answers take",
+        + " part of the guarantee. Nor are the facts that a client takes part and how long its answers take",
         "noise": "seeded: for simulation only" if "seeded" in noise else "secure",
         "dpforest": __version__,
         "clients": {str(client): ledger.to_dict() for client, ledger in sorted(ledgers.items())},

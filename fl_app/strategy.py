@@ -119,6 +119,7 @@ class MethodStrategy(Strategy):
         self._timeout = timeout
         self._asked: list[int] = []
         self._shares_no_metrics: dict[int, str] = {}  # client: its words
+        self.told_metrics = False  # whether any test metrics came, also such as are of no use
 
     def summary(self) -> None:
         """Log what every client will release over the run."""
@@ -301,6 +302,7 @@ class MethodStrategy(Strategy):
         metrics = reply.content.metric_records.get(METRICS)
         if metrics is None:
             raise BadMessage("the evaluation has no metrics")
+        self.told_metrics = True
         sums = {name: [float(x) for x in values] for name, values in metrics.items() if isinstance(values, list)}
         schema = self.side.task.schema
         expected = {"confusion": len(schema.classes) ** 2, "log_loss": 1}
@@ -333,6 +335,7 @@ class MethodStrategy(Strategy):
         return by_owner
 
     def _fail(self, server_round: int, client: int, reason: str) -> None:
+        reason = one_line(reason)  # the text of an error may quote what the client sent
         log.warning("round %d: client %d is left out: %s", server_round, client, reason)
         self.failures.append(Failure(server_round, client, reason))
 

@@ -26,7 +26,7 @@ def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
     """What one run reached, what it cost and what it guarantees."""
     rows = [(label, f"{metrics[name]:.4f}") for name, label in _NAMES.items() if name in metrics]
     rows += [
-        ("test rows", f"{metrics['test_rows']:,}" if "test_rows" in metrics else "none: no client shared test metrics"),
+        ("test rows", f"{metrics['test_rows']:,}" if "test_rows" in metrics else "none: no test metrics came"),
         ("clients", str(metrics["clients"])),
         ("bytes down", human_bytes(metrics["bytes_down"])),
         ("bytes up", human_bytes(metrics["bytes_up"])),

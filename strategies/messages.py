@@ -113,8 +113,11 @@ def error_content(client: int, error: Exception, refused: bool = False) -> Recor
 
 
 def one_line(text: str) -> str:
-    """Somebody else's words, fit for a log."""
-    return " ".join(text.split())[:500]
+    """Somebody else's words, fit for a log and a terminal: without line breaks and escape codes, and no longer than
+    500 characters.
+    """
+    plain = "".join(character if character.isprintable() else " " for character in text[:5000])
+    return " ".join(plain.split())[:500]
 
 
 def copied(config: Mapping[str, Any]) -> ConfigRecord:

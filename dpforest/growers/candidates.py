@@ -87,7 +87,7 @@ class GridCandidates:
     fixed = True
 
     def __init__(self, X: np.ndarray, schema: Schema, bins: int) -> None:
-        self._thresholds = _grid_of(schema.features, bins)
+        self._thresholds = _grid_of(tuple(schema.features), bins)
         self.n_thresholds = bins - 1
         # Grid values are float32 numbers, so comparing in the rows' own precision is exact.
         self._codes = kernels.bin_rows(X, self._thresholds.astype(X.dtype))

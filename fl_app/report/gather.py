@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -153,7 +154,7 @@ def gather(folders: Sequence[Path]) -> Gathered:
     for folder in find_runs(folders):
         try:
             run = _read(folder)
-        except (DPForestError, KeyError, OSError, TypeError, ValueError) as error:
+        except (DPForestError, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             troubles.append(Trouble(folder, "damaged", " ".join(f"{type(error).__name__}: {error}".split())))
             continue
         read += 1
@@ -167,6 +168,7 @@ def gather(folders: Sequence[Path]) -> Gathered:
 def _read(folder: Path) -> dict[str, Any]:
     run = read_run(folder)
     run["row"] = row_of(run)
+    run["attempt"] = _attempt(run["config"])
     return run
 
 
@@ -219,9 +221,9 @@ def _question(config: dict[str, Any]) -> dict[str, str]:
 
 def sections(runs: Sequence[dict[str, Any]], failed: Sequence[Path] = ()) -> list[Section]:
     """Sort runs into sections; each run has its `row_of` as ``row``, which is completed. Folders of failed runs tell
-    what a section lacks.
+    what a section lacks; each run then has its `_attempt` as ``attempt``.
     """
-    attempts = [attempt for folder in failed if (attempt := _attempt(folder))]
+    attempts = _failed_attempts(failed)
     groups: dict[str, tuple[dict[str, str], list[dict[str, Any]]]] = {}
     for run in runs:
         facts = _identity(run)
@@ -250,34 +252,61 @@ def sections(runs: Sequence[dict[str, Any]], failed: Sequence[Path] = ()) -> lis
 
 @dataclass(frozen=True)
 class _Attempt:
-    """What a failed run was to find out, for which method's setting, and at which epsilon."""
+    """What a run was to find out, with which method and settings, and at which epsilon."""
 
     question: dict[str, str]
-    strategy: dict[str, Any]
+    settings: dict[str, Any]
     epsilon: float
 
+    def agrees(self, other: _Attempt) -> bool:
+        """Whether the settings are the same, but for those that only another version of the project has."""
+        return all(other.settings[key] == value for key, value in self.settings.items() if key in other.settings)
 
-def _attempt(folder: Path) -> _Attempt | None:
-    """None where a run failed before it had a configuration, or another version's."""
-    try:
-        config = read_config(folder)
-        return _Attempt(_question(config), dict(config["strategy"]), float(config["privacy"]["epsilon"]))
-    except (DPForestError, AttributeError, KeyError, TypeError, ValueError):
-        return None
+
+def _attempt(config: dict[str, Any]) -> _Attempt:
+    settings = {**config["strategy"], "asked_rounds": config["rounds"]}
+    return _Attempt(_question(config), settings, float(config["privacy"]["epsilon"]))
+
+
+def _failed_attempts(folders: Sequence[Path]) -> list[_Attempt]:
+    """What failed runs were; without those that failed before they had a configuration, or have another version's."""
+    attempts = []
+    for folder in folders:
+        with suppress(DPForestError, AttributeError, KeyError, TypeError, ValueError):
+            attempts.append(_attempt(read_config(folder)))
+    return attempts
 
 
 def _absent(
     attempts: Sequence[_Attempt], facts: dict[str, str], members: Sequence[dict[str, Any]]
 ) -> list[tuple[str, float]]:
-    """Settings and epsilons that were tried in a section in vain; a setting is named as its other runs are."""
-    names: list[tuple[dict[str, Any], str]] = [(run["config"]["strategy"], run["row"]["setting"]) for run in members]
-    there = [(run["config"]["strategy"], float(run["config"]["privacy"]["epsilon"])) for run in members]
+    """Settings and epsilons that were tried in a section in vain."""
     found: set[tuple[str, float]] = set()
     for attempt in attempts:
-        if attempt.question.items() <= facts.items() and (attempt.strategy, attempt.epsilon) not in there:
-            name = next((label for own, label in names if own == attempt.strategy), str(attempt.strategy["name"]))
+        if not attempt.question.items() <= facts.items():
+            continue
+        same = [run for run in members if attempt.agrees(run["attempt"])]
+        if not any(run["attempt"].epsilon == attempt.epsilon or _pays_no_heed(run) for run in same):
+            name = same[0]["row"]["setting"] if same else _name(attempt, [run["attempt"] for run in members])
             found.add((name, attempt.epsilon))
     return sorted(found)
+
+
+def _pays_no_heed(run: dict[str, Any]) -> bool:
+    """Whether epsilon means nothing to a run's method: its ledgers have no budget though one was asked for."""
+    return math.isinf(run["row"]["epsilon"]) and math.isfinite(run["attempt"].epsilon)
+
+
+def _name(attempt: _Attempt, others: Sequence[_Attempt]) -> str:
+    """The method, and what tells a setting without any run from the method's others."""
+    method = attempt.settings["name"]
+    rivals = [other.settings for other in others if other.settings["name"] == method]
+    telling = [
+        f"{key.removeprefix('asked_')}={value}"
+        for key, value in attempt.settings.items()
+        if any(rival.get(key, value) != value for rival in rivals)
+    ]
+    return " ".join([str(method), *telling])
 
 
 def _labels(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -146,6 +146,14 @@ def test_codes_by_node_use_the_thresholds_of_its_group():
     assert kernels.bin_rows_by_node(X, starts, group, thresholds).tolist() == expected.tolist()
 
 
+def test_the_grid_that_trees_share_is_the_schemas_and_stays_so():
+    schema = Schema([Feature("a", 0, 1), Feature("b", -3, 1e30)], classes=("a", "b"))  # type: ignore[arg-type]
+    first, second = (GridCandidates(np.zeros((1, 2), dtype=np.float32), schema, 5) for _ in range(2))
+    here = np.zeros(2, dtype=int), np.array([0, 1]), np.array([2, 2])
+    first.thresholds_of(*here)[:] = 0
+    assert second.thresholds_of(*here).tolist() == [grid[2] for grid in schema.grid(5)]
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("n_groups", [1, 2, 8])
 def test_only_thresholds_that_cut_a_nodes_box_are_useful(seed, n_groups):

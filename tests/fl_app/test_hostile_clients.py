@@ -456,8 +456,62 @@ def test_a_run_without_any_metrics_says_so(dataset: dict[str, Any]) -> None:
         return Message(error_content(0, Refused("no"), refused=True), reply_to=message)
 
     done = run(make(dataset), app=Interfering(dict.fromkeys(range(CLIENTS), refuse), "evaluate"))
-    assert "no client reported test metrics" in done.privacy["evaluation"]
-    assert "none: no client shared test metrics" in run_table(done.metrics, done.privacy)
+    assert done.privacy["evaluation"].startswith("no client reported test metrics; they would not be part of")
+    assert "none: no test metrics came" in run_table(done.metrics, done.privacy)
+
+
+def test_metrics_that_came_count_as_told_though_they_are_of_no_use(dataset: dict[str, Any]) -> None:
+    def spoil(message: Message, honest: Callable[[], Message]) -> Message:
+        reply = honest()
+        reply.content[METRICS]["log_loss"] = [float("nan")]
+        return reply
+
+    done = run(make(dataset), app=Interfering(dict.fromkeys(range(CLIENTS), spoil), "evaluate"))
+    assert "accuracy" not in done.metrics
+    assert done.privacy["evaluation"].startswith("test metrics were reported in clear")
+
+
+def test_metrics_of_an_early_round_count_as_told(dataset: dict[str, Any]) -> None:
+    answered: set[int] = set()
+
+    def once(message: Message, honest: Callable[[], Message]) -> Message:
+        node = message.metadata.dst_node_id
+        if node in answered:
+            return Message(error_content(0, Refused("no more"), refused=True), reply_to=message)
+        answered.add(node)
+        return honest()
+
+    bagging = {"name": "ldp_bagging", "depth": 2, "round_budget": "split"}
+    experiment = make(dataset, strategy=bagging, rounds=3)
+    done = run(experiment, app=Interfering(dict.fromkeys(range(CLIENTS), once), "evaluate"))
+    assert "accuracy" in done.rounds[0]
+    assert "accuracy" not in done.metrics
+    assert done.privacy["evaluation"].startswith("test metrics were reported in clear")
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        ("evaluate", {"refused": True, "error": "\x1b]0;owned\x07\x1b[2J gone\nround 1: all is well\u202e" * 10_000}),
+        ("evaluate", {"refused": "yes", "error": "\x1b[2J\r\nround 1: all is well"}),
+        ("evaluate", {"refused": True}),
+        ("train", {"refused": True, "error": "\x1b[2J\nround 1: all is well"}),
+        ("train", {"refused": True, "ledger": '{"budget": {"epsilon": "\\u001b[2J"}}'}),
+        ("train", {"refused": True}),
+    ],
+)
+def test_a_refusal_poisons_no_log_and_hides_no_failure(
+    dataset: dict[str, Any], caplog: pytest.LogCaptureFixture, kind: str, answer: dict[str, Any]
+) -> None:
+    def refuse(message: Message, honest: Callable[[], Message]) -> Message:
+        return Message(RecordDict({CONFIG: ConfigRecord(answer)}), reply_to=message)
+
+    with caplog.at_level(logging.INFO):
+        done = run(make(dataset), app=Interfering({BAD: refuse}, kind))
+    said = [record.getMessage() for record in caplog.records if record.name == "fl_app.strategy"]
+    assert all(line.isprintable() and len(line) < 600 for line in said)
+    owner_decides = kind == "evaluate" and answer["refused"] is True
+    assert [failure.client for failure in done.failures] == ([] if owner_decides else [BAD])
 
 
 @pytest.mark.parametrize(

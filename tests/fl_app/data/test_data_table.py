@@ -207,3 +207,15 @@ def test_changed_bounds_are_not_served_from_the_cache(tmp_path: Path) -> None:
     assert source(tmp_path, CSV).load("b").X[0, 0] == 40
     narrow = SCHEMA | {"features": [{"name": "age", "low": 0, "high": 35}, *SCHEMA["features"][1:]]}
     assert source(tmp_path, CSV, narrow).load("b").X[0, 0] == 35
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not tell which files are open")
+def test_deals_of_many_subjects_keep_no_files_open(tmp_path: Path) -> None:
+    """Three files a subject and deal: a sweep over seeds ran into the usual limit of 1024."""
+    lines = [f"c{i % 80},{i % 99},south,{i % 9},{'yes' if i % 3 else 'no'}" for i in range(800)]
+    table = source(tmp_path, "\n".join(["client,age,site,dose,outcome", *lines, ""]))
+    opened = []
+    for seed in range(4):
+        client_data(table, Partition("iid", clients=4, seed=seed), Evaluation(), 0, 4)
+        opened.append(len(os.listdir("/proc/self/fd")))
+    assert max(opened) == opened[0]

@@ -12,6 +12,7 @@ from dpforest.errors import DPForestError
 from fl_app.report.answer import answer
 from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, gather
 from fl_app.report.plots import client_boxes, settings_by_epsilon
+from fl_app.results import read_runs
 
 
 def test_the_sentence_agrees_with_a_calculation_by_hand(tmp_path: Path) -> None:
@@ -363,6 +364,50 @@ def test_what_was_tried_in_vain_is_named_in_the_answer(tmp_path: Path) -> None:
     assert answer(section).words()[-1] == (
         "Not compared, as every run of it failed or was refused: boost noise=local at epsilon 0.1."
     )
+
+
+def absent(folder: Path) -> list[tuple[str, float]]:
+    (section,) = gather([folder]).sections
+    return section.absent
+
+
+def test_a_setting_without_any_run_is_told_from_the_methods_others(tmp_path: Path) -> None:
+    """Else the answer said that boost at epsilon 0.1 is not compared, above a line that compares it."""
+    write_run(tmp_path / "sums", "boost", 0.1, noise="distributed", depth=3)
+    fail(write_run(tmp_path / "own", "boost", 0.1, noise="local", depth=3), "leaves no tree above the noise")
+    fail(write_run(tmp_path / "other", "fext", 0.1, k=3), "no rows")
+    assert absent(tmp_path) == [("boost noise=local", 0.1), ("fext", 0.1)]
+
+
+def test_what_was_compared_after_all_is_not_called_absent(tmp_path: Path) -> None:
+    write_run(tmp_path / "newer", "boost", 0.1, depth=3, added_since=True)
+    fail(write_run(tmp_path / "older", "boost", 0.1, depth=3), "too few clients")
+    # Epsilon means nothing to it: under any it is the same run.
+    write_run(tmp_path / "open", "centralized", 0.1, noised=False)
+    fail(write_run(tmp_path / "again", "centralized", 1.0, noised=False), "killed")
+    assert absent(tmp_path) == []
+
+
+def test_another_number_of_rounds_is_another_setting(tmp_path: Path) -> None:
+    for name, rounds in (("few", 2), ("many", 9)):
+        config = write_run(tmp_path / name, "boost", 0.1) / "config.yaml"
+        config.write_text(config.read_text().replace("rounds: null", f"rounds: {rounds}"))
+    fail(tmp_path / "many", "leaves no tree above the noise")
+    assert absent(tmp_path) == [("boost rounds=9", 0.1)]
+
+
+@pytest.mark.parametrize("line", ["privacy: {}", "privacy: {epsilon: much}", "strategy: boost", "partition: [iid]"])
+def test_a_run_with_a_damaged_configuration_costs_no_other_run_its_place(tmp_path: Path, line: str) -> None:
+    write_run(tmp_path / "good", "boost", 1.0)
+    config = write_run(tmp_path / "bad", "boost", 0.5) / "config.yaml"
+    config.write_text(f"{config.read_text()}{line}\n")  # the last of equal keys counts
+    fail(write_run(tmp_path / "failed", "boost", 0.1), "no rows")
+    found = gather([tmp_path])
+    assert [(trouble.folder.name, trouble.what) for trouble in found.troubles if trouble.folder.name != "failed"] == [
+        ("bad", "damaged")
+    ]
+    assert found.sections[0].absent == [("boost", 0.1)]
+    assert "good" in [run["folder"].name for run in read_runs([tmp_path])]
 
 
 def test_a_file_cut_anywhere_is_damaged(tmp_path: Path) -> None:
