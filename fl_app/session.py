@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 # Messages of a simulation that are under way at once.
 _WINDOW = 64
 _POLL = 0.02  # seconds
-_END = 180  # seconds that the engine may take to end: a process that ends before it may die of that
+_END = 60  # seconds that the engine may take to end: a process that ends before it may die of that
 
 
 class SimulationFailed(RuntimeError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -196,14 +196,11 @@ def client_rows(source: DataSource, partition: Partition, client: int, clients: 
     if partition.kind == "overlap":
         rows = Rows.concat([source.load(subject) for subject in source.subjects()])
         return rows.take(drawn_share(len(rows), partition, client))
-    state = source.fingerprint(source.subjects())
-    deal = _dealt(source, partition, clients, state)
+    deal = _dealt(source, partition, clients)
     mine = deal.rows[client]
     parts = []
-    for table, start, end, offset in zip(
-        _tables(source, state), deal.starts, deal.starts[1:], deal.offsets, strict=False
-    ):
-        rows = table.take(mine[np.searchsorted(mine, start) : np.searchsorted(mine, end)] - start)
+    for subject, start, end, offset in zip(source.subjects(), deal.starts, deal.starts[1:], deal.offsets, strict=False):
+        rows = source.load(subject).take(mine[np.searchsorted(mine, start) : np.searchsorted(mine, end)] - start)
         # recordings are numbered through the data set, so that all clients number them alike
         parts.append(Rows(rows.X, rows.y, rows.recording + offset))
     return Rows(
@@ -271,13 +268,13 @@ class _Dealt:
     offsets: np.ndarray  # what to add to each subject's recording ids
 
 
-def _dealt(source: DataSource, partition: Partition, clients: int, state: str) -> _Dealt:
+def _dealt(source: DataSource, partition: Partition, clients: int) -> _Dealt:
     def deal() -> _Dealt:
         if partition.kind in ("dirichlet", "label_shares") and not source.schema().is_classification:
             raise DataError(
                 f"partition {partition.kind} skews classes, and {source.name} has none: use quantity or iid"
             )
-        tables = list(_tables(source, state))
+        tables = [source.load(subject) for subject in source.subjects()]
         starts = np.cumsum([0] + [len(rows) for rows in tables])
         offsets = np.cumsum([0] + [int(rows.recording.max(initial=-1)) + 1 for rows in tables])
         y = np.concatenate([rows.y for rows in tables])
@@ -289,20 +286,10 @@ def _dealt(source: DataSource, partition: Partition, clients: int, state: str) -
         ends = np.cumsum(np.bincount(owner, minlength=clients))
         return _Dealt(np.split(np.argsort(owner, kind="stable"), ends[:-1]), starts, offsets)
 
-    return _deals.get(repr((state, partition, clients)), deal)
+    return _deals.get(repr((source.fingerprint(source.subjects()), partition, clients)), deal)
 
 
-def _tables(source: DataSource, state: str) -> Iterable[Rows]:
-    """Each subject's rows. They are kept together only where they are few: each holds three files open."""
-    subjects = source.subjects()
-    if len(subjects) > _FEW:
-        return map(source.load, subjects)
-    return _together.get(state, lambda: [source.load(subject) for subject in subjects])
-
-
-_FEW = 64
 _deals: Recent[_Dealt] = Recent(4)
-_together: Recent[list[Rows]] = Recent(1)
 
 
 @dataclass(frozen=True, eq=False)
