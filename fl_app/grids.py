@@ -104,7 +104,6 @@ def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
         Message(RecordDict({CONFIG: ConfigRecord({"ask": "introduce"})}), node, MessageType.QUERY) for node in nodes
     ]
     claims: dict[int, list[int]] = {}
-    introduced = 0
     for reply in grid.send_and_receive(messages, timeout=timeout):
         node = reply.metadata.src_node_id
         if reply.has_error():
@@ -116,8 +115,7 @@ def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             continue
         claims.setdefault(number, []).append(node)
-        introduced += 1
-    if nameless := len(nodes) - introduced:
+    if nameless := len(nodes) - sum(map(len, claims.values())):
         log.warning("%d of %d nodes gave no partition-id, or are gone: they take no part", nameless, len(nodes))
     for number, claimants in claims.items():
         if len(claimants) > 1:
