@@ -45,8 +45,9 @@ class Section:
     ``slug`` is the title as a file name that no other section has, ``family`` the title without what its family's
     sections differ in. ``rows`` are `fl_app.results.result_row` of ``runs``, with ``section`` (the title), ``slug``,
     ``setting`` (method and what tells it apart), ``state`` (`PRIVATE`, `UNPROVEN`, `OPEN`), ``pair`` (seed, fold and
-    other draws), ``deal`` (under another one, a client of the same number has other rows) and ``per`` (the privacy unit
-    in short) added. ``absent`` are settings and epsilons of which every run failed.
+    other draws), ``deal`` (under another one, a client of the same number has other rows), ``per`` (the privacy unit in
+    short) and ``asked_epsilon`` (that of the configuration) added. ``absent`` are settings and epsilons of which every
+    run failed.
     """
 
     title: str
@@ -168,14 +169,14 @@ def gather(folders: Sequence[Path]) -> Gathered:
 def _read(folder: Path) -> dict[str, Any]:
     run = read_run(folder)
     run["row"] = row_of(run)
-    run["attempt"] = _attempt(run["config"])
     return run
 
 
 def row_of(run: dict[str, Any]) -> dict[str, Any]:
     """A run's flat row with what does not depend on other runs: see `Section`."""
     row, draw = result_row(run), draw_of(run["config"])
-    added = {"state": _state(row), "per": short_unit(row["unit"]), "pair": draw}
+    asked = float(run["config"]["privacy"]["epsilon"])
+    added = {"state": _state(row), "per": short_unit(row["unit"]), "pair": draw, "asked_epsilon": asked}
     # A subject is the same client whatever the seed; all other kinds deal rows out by it.
     return row | added | {"deal": "" if row["partition"] == "subject" else str(draw[-1])}
 
@@ -221,7 +222,7 @@ def _question(config: dict[str, Any]) -> dict[str, str]:
 
 def sections(runs: Sequence[dict[str, Any]], failed: Sequence[Path] = ()) -> list[Section]:
     """Sort runs into sections; each run has its `row_of` as ``row``, which is completed. Folders of failed runs tell
-    what a section lacks; each run then has its `_attempt` as ``attempt``.
+    what a section lacks.
     """
     attempts = _failed_attempts(failed)
     groups: dict[str, tuple[dict[str, str], list[dict[str, Any]]]] = {}
@@ -245,27 +246,18 @@ def sections(runs: Sequence[dict[str, Any]], failed: Sequence[Path] = ()) -> lis
         for row, label in zip(rows, _labels(rows), strict=True):
             row |= {"setting": label, "section": title, "slug": slug}
         metric = "accuracy" if any("accuracy" in row for row in rows) else "r2"
-        absent = _absent(attempts, facts, members)
+        absent = _absent(attempts, facts, rows)
         found.append(Section(title, slug, family, metric, list(members), rows, absent))
     return found
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """What a run was to find out, with which method and settings, and at which epsilon."""
+    """What a failed run was to find out, the columns of a row that are its method's setting, and its epsilon."""
 
     question: dict[str, str]
-    settings: dict[str, Any]
+    setting: dict[str, Any]
     epsilon: float
-
-    def agrees(self, other: _Attempt) -> bool:
-        """Whether the settings are the same, but for those that only another version of the project has."""
-        return all(other.settings[key] == value for key, value in self.settings.items() if key in other.settings)
-
-
-def _attempt(config: dict[str, Any]) -> _Attempt:
-    settings = {**config["strategy"], "asked_rounds": config["rounds"]}
-    return _Attempt(_question(config), settings, float(config["privacy"]["epsilon"]))
 
 
 def _failed_attempts(folders: Sequence[Path]) -> list[_Attempt]:
@@ -273,40 +265,39 @@ def _failed_attempts(folders: Sequence[Path]) -> list[_Attempt]:
     attempts = []
     for folder in folders:
         with suppress(DPForestError, AttributeError, KeyError, TypeError, ValueError):
-            attempts.append(_attempt(read_config(folder)))
+            config = read_config(folder)
+            setting = {f"strategy.{key}": value for key, value in config["strategy"].items() if key != "name"}
+            setting |= {"strategy": config["strategy"]["name"], "asked_rounds": config["rounds"]}
+            attempts.append(_Attempt(_question(config), setting, float(config["privacy"]["epsilon"])))
     return attempts
 
 
 def _absent(
-    attempts: Sequence[_Attempt], facts: dict[str, str], members: Sequence[dict[str, Any]]
+    attempts: Sequence[_Attempt], facts: dict[str, str], rows: Sequence[dict[str, Any]]
 ) -> list[tuple[str, float]]:
     """Settings and epsilons that were tried in a section in vain."""
     found: set[tuple[str, float]] = set()
     for attempt in attempts:
         if not attempt.question.items() <= facts.items():
             continue
-        same = [run for run in members if attempt.agrees(run["attempt"])]
-        if not any(run["attempt"].epsilon == attempt.epsilon or _pays_no_heed(run) for run in same):
-            name = same[0]["row"]["setting"] if same else _name(attempt, [run["attempt"] for run in members])
-            found.add((name, attempt.epsilon))
+        # What only another version of the project can set tells nothing apart.
+        same = [row for row in rows if all(row[key] == own for key, own in attempt.setting.items() if key in row)]
+        if not any(row["asked_epsilon"] == attempt.epsilon or _pays_no_heed(row) for row in same):
+            found.add((same[0]["setting"] if same else _name(attempt, rows), attempt.epsilon))
     return sorted(found)
 
 
-def _pays_no_heed(run: dict[str, Any]) -> bool:
+def _pays_no_heed(row: dict[str, Any]) -> bool:
     """Whether epsilon means nothing to a run's method: its ledgers have no budget though one was asked for."""
-    return math.isinf(run["row"]["epsilon"]) and math.isfinite(run["attempt"].epsilon)
+    return math.isinf(row["epsilon"]) and math.isfinite(row["asked_epsilon"])
 
 
-def _name(attempt: _Attempt, others: Sequence[_Attempt]) -> str:
+def _name(attempt: _Attempt, rows: Sequence[dict[str, Any]]) -> str:
     """The method, and what tells a setting without any run from the method's others."""
-    method = attempt.settings["name"]
-    rivals = [other.settings for other in others if other.settings["name"] == method]
-    telling = [
-        f"{key.removeprefix('asked_')}={value}"
-        for key, value in attempt.settings.items()
-        if any(rival.get(key, value) != value for rival in rivals)
-    ]
-    return " ".join([str(method), *telling])
+    method = attempt.setting["strategy"]
+    rivals = [row for row in rows if row["strategy"] == method]
+    telling = [key for key, own in attempt.setting.items() if any(rival.get(key, own) != own for rival in rivals)]
+    return setting_label(attempt.setting, {method: telling})
 
 
 def _labels(rows: Sequence[dict[str, Any]]) -> list[str]:
