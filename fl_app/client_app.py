@@ -25,6 +25,7 @@ from strategies.messages import (
     CONFIG,
     METRICS,
     BadMessage,
+    RowsChanged,
     error_content,
     read_arrays,
     read_config,
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 
 app = ClientApp()
 _STATE = "dpforest"
+FAILURE = "whether training fails"
 
 
 @app.query()
@@ -88,16 +90,36 @@ def _train(message: Message, context: Context, experiment: Experiment, client: i
     clients = _whole(config, "clients")
     # First the task: it binds this run to this experiment, so that no run can try many questions until one works.
     task = _client_task(message, context, experiment, client, clients)
-    rows = _data(experiment, context, client, clients).train
-    if not len(rows) and (is_simulated(context) or not experiment.method.protects_itself(experiment.settings)):
-        # A method that protects itself grows on no rows too: on a real node this answer would tell none from one.
-        raise BadMessage("this client has no training rows")
     try:
+        rows = _data(experiment, context, client, clients).train
+        if not len(rows) and (task.simulated or not experiment.method.protects_itself(experiment.settings)):
+            # A method that protects itself grows on no rows too: on a real node this answer would tell none from one.
+            raise BadMessage("this client has no training rows")
         update = experiment.method.client().train(task, rows.X, rows.y, read_arrays(message.content))
+        return update_content(update, client, task.ledger, "seeded" if _is_seeded(experiment, context) else "secure")
+    except Exception as error:
+        if not task.simulated and _may_show_rows(error):
+            _end_run(context, task.ledger, error)
+        raise
     finally:
         # Also where training fails after it has drawn its noise: that it failed may follow from what was paid for.
         _keep_ledger(context, task.ledger)
-    return update_content(update, client, task.ledger, "seeded" if _is_seeded(experiment, context) else "secure")
+
+
+def _may_show_rows(error: Exception) -> bool:
+    """Whether it may follow from rows that this was raised; see `ClientSide.train` for what does not."""
+    return isinstance(error, RowsChanged) or not isinstance(error, DPForestError)
+
+
+def _end_run(context: Context, ledger: Ledger, error: Exception) -> None:
+    """Write down that the server sees a failure which nobody foresaw, and answer nothing more in this run.
+
+    The failure itself cannot be taken back: an answer made up in its place would be known by its noise. So the
+    guarantee of the run ends, in the ledger of whom it was given to, and one such fact is all that a run can show.
+    """
+    ledger.unprotected(FAILURE, f"{type(error).__name__}, which may follow from rows; see the log of this node")
+    context.state.config_records[_STATE]["failed"] = True
+    log.error("training failed in a way that may show rows, so this run has no guarantee any more", exc_info=error)
 
 
 def _evaluate(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
@@ -183,6 +205,8 @@ def _ledger(context: Context, experiment: Experiment, config: ConfigRecord, simu
         if kept["terms"] != terms:
             # Otherwise a server could train on some rows and then ask about others, or raise the budget.
             raise Refused("the experiment is not the one that this run began with; start a new run")
+        if "failed" in kept:
+            raise Refused("training has failed on this node, which takes no more part in this run")
         return Ledger.from_dict(json.loads(str(kept["ledger"])))
     if kept is not None and not simulated:
         # Otherwise a server could start over, with a new budget, as often as it likes.
