@@ -32,7 +32,7 @@ from strategies.messages import (
     to_arrays_record,
     update_content,
 )
-from strategies.method import ClientTask, Task
+from strategies.method import Arrays, ClientSide, ClientTask, Task
 
 log = logging.getLogger(__name__)
 
@@ -131,10 +131,7 @@ def _evaluate(message: Message, context: Context, experiment: Experiment, client
         raise BadMessage("this client has no test rows")
     side = experiment.method.client()
     arrays = read_arrays(message.content)
-    own = side.own_model(task)
-    if own is not None and not _shows_own_model(context):
-        # It may hold exact counts of training rows, and its metrics would tell them to who knows or chose test rows.
-        raise Refused("this node's model is its own, made from training rows in clear: no metrics of it are shared")
+    own = _own_model(side, task, context)
     predicted = side.predict(task, rows.X, arrays)
     sums = classification_sums if task.schema.is_classification else regression_sums
     metrics = MetricRecord({**sums(rows.y, predicted)})
@@ -145,6 +142,26 @@ def _evaluate(message: Message, context: Context, experiment: Experiment, client
     if own is not None:
         content[ARRAYS] = to_arrays_record(own)
     return content
+
+
+def _own_model(side: ClientSide, task: ClientTask, context: Context) -> Arrays | None:
+    """The model that only this client has, for a simulation.
+
+    Raises
+    ------
+    Refused
+        On a real node, if the method gives each client its own, whether there is one or not. It may hold exact counts
+        of training rows, and its metrics would tell them to who knows or chose test rows.
+    """
+    try:
+        own = side.own_model(task)
+    except DPForestError:
+        if _shows_own_model(context):
+            raise
+        own = {}
+    if own is not None and not _shows_own_model(context):
+        raise Refused("this node's model is its own, made from training rows in clear: no metrics of it are shared")
+    return own
 
 
 def _accuracy_by_owner(
