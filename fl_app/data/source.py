@@ -193,7 +193,8 @@ class DataSource(ABC):
 
     @cached_property
     def _identity(self) -> str:
-        return json.dumps([self.name, dataclasses.asdict(self.settings), self.schema().to_dict()], default=str)
+        facts = [self.name, dataclasses.asdict(self.settings), self.schema().to_dict(), "single precision"]
+        return json.dumps(facts, default=str)
 
 
 def inside_bounds(X: np.ndarray, schema: Schema) -> np.ndarray:
