@@ -314,9 +314,9 @@ def grown_together(rng: np.random.Generator, name: str) -> Case:
     values = [
         [pick(rng, [0.0, 0.5, 1e308, -1e308, math.nan, math.inf]) for _ in range(min(width, case.n_features))]
     ] * 2
-    told = {"trees": np.array([[0, 1], [-1, -1], [1, 1]])}
+    asked = {"trees": np.array([[0, 1], [-1, -1], [1, 1]])}
     seed = pick(rng, [0, 2**62, 2**63 - 1])
-    vote = ({"phase": "vote", "seed": seed}, told | {"values": np.array(values)})
+    vote = ({"phase": "vote", "seed": seed}, asked | {"values": np.array(values)})
     split = {"split_feature": np.array([0, -1]), "split_value": np.array([pick(rng, [0.5, 1e300, -1e300]), 0.0])}
     count = ({"phase": "count", "seed": seed, "round": 2}, {"trees": np.array([[0, 1], [-1, -1], [2, 0]])} | split)
     case.messages = [vote, count]
