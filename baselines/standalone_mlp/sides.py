@@ -27,7 +27,7 @@ class StandaloneClient(ClientSide):
         settings: WholeSettings = task.settings
         trained, standard = train_alone(task, settings, X, y, task.rng("training"))
         task.state[_STATE] = to_arrays_record({**trained, **standard})
-        return Update({})
+        return Update()
 
     def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
         own, settings = self.own_model(task), task.settings

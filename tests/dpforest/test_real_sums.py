@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from baselines.mlp.gaussian import GaussianSum
+from dpforest.ledger import Budget, Ledger
+from dpforest.mechanisms import GaussianSums
 from dpforest.noise import Noise, Secure, Seeded
 
 N = 20_000
@@ -20,9 +23,13 @@ class Deployed(Secure):
         return self._seeded.discrete_gaussian(sigma, shape)
 
 
+def released(mechanism: GaussianSums, total: np.ndarray, noise: Noise) -> np.ndarray:
+    return mechanism.release(total, mechanism.entry("sum"), Ledger(Budget(math.inf, 1e-5)), noise)
+
+
 def fits(noise: Noise, claimed: float, actual: float) -> bool:
     """Whether a chi-square test at 1e-6 takes noise of ``actual`` multiplier for noise of the claimed one."""
-    drawn = GaussianSum(0.5, actual).release(np.zeros(N), noise)
+    drawn = released(GaussianSums(0.5, 1 / actual), np.zeros(N), noise)
     low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], N)
     return bool(low < np.sum((drawn / (0.5 * claimed)) ** 2) < high)
 
@@ -42,22 +49,22 @@ def test_deployed_noise_covers_the_rounding_to_the_grid() -> None:
             scales.append(sigma)
             return np.zeros(shape, dtype=np.int64)
 
-    GaussianSum(2.0, 1.5).release(np.zeros(1_000_000), Recording(0))
+    released(GaussianSums(2.0, 1 / 1.5), np.zeros(1_000_000), Recording(0))
     assert scales == [pytest.approx(1.5 * (2**20 + 1000))]
 
 
 def test_deployed_sums_lie_on_the_grid_and_stay_near_the_truth() -> None:
     total = np.random.default_rng(0).standard_normal(100)
-    released = GaussianSum(1.0, 1e-9).release(total, Deployed(0))
-    assert released * 2**20 == pytest.approx(np.rint(released * 2**20), abs=1e-9)
-    assert released == pytest.approx(total, abs=2**-20)
+    noised = released(GaussianSums(1.0, 1e9), total, Deployed(0))
+    assert noised * 2**20 == pytest.approx(np.rint(noised * 2**20), abs=1e-9)
+    assert noised == pytest.approx(total, abs=16 * 2**-20)
 
 
 def test_operating_system_noise_reaches_the_sum() -> None:
-    first, second = (GaussianSum(1.0, 1.0).release(np.zeros(50), Secure()) for _ in range(2))
+    first, second = (released(GaussianSums(1.0, 1.0), np.zeros(50), Secure()) for _ in range(2))
     assert not np.array_equal(first, second)
     assert 0.4 < first.std() < 2.0
 
 
-def test_no_multiplier_no_noise() -> None:
-    assert GaussianSum(1.0, 0.0).release(np.arange(3.0), Seeded(0)).tolist() == [0, 1, 2]
+def test_an_infinite_mu_adds_no_noise() -> None:
+    assert released(GaussianSums(1.0, math.inf), np.arange(3.0), Seeded(0)).tolist() == [0, 1, 2]
