@@ -6,10 +6,10 @@ in the sum with probability ``sampling`` only, drawn anew and kept secret each t
 Gaussian mechanism (`dpforest.ledger.accounting`).
 
 In a simulation (a `Seeded` source) the noise is a continuous Gaussian in single precision. In a deployment the
-low-order bits of floating-point noise could betray the data (Mironov 2012), so the sum is put on a grid of integers, ``2^20``
-steps to one sensitivity, and a discrete Gaussian is drawn. Rounding moves each of the d coordinates by at most 1/2, so
-two neighbouring sums end up at most ``2^20 + sqrt(d)`` steps apart, and the noise is scaled to that. A discrete
-Gaussian of parameter sigma costs ``Delta / sqrt(sigma^2 - 9)``, up to a factor beyond any meaning
+low-order bits of floating-point noise could betray the data (Mironov 2012), so the sum is put on a grid of integers,
+``2^20`` steps to one sensitivity, and a discrete Gaussian is drawn. Rounding moves each of the d coordinates by at
+most 1/2, so two neighbouring sums end up at most ``2^20 + sqrt(d)`` steps apart, and the noise is scaled to that. A
+discrete Gaussian of parameter sigma costs ``Delta / sqrt(sigma^2 - 9)``, up to a factor beyond any meaning
 (`dpforest.mechanisms.gaussian`), so ``sigma^2 = ((2^20 + sqrt(d)) / mu)^2 + 9``.
 """
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,3 +69,43 @@ def test_operating_system_noise_reaches_the_sum() -> None:
 
 def test_an_infinite_mu_adds_no_noise() -> None:
     assert released(GaussianSums(1.0, math.inf), np.arange(3.0), Seeded(0)).tolist() == [0, 1, 2]
+
+
+def found_out(noise: Noise, apart: float) -> float:
+    """A bound of mu, from below and with confidence, of the sums of neighbours that are ``apart`` in one coordinate."""
+    mechanism = GaussianSums(0.5, 1.0)
+    one, other = (released(mechanism, np.full(N, total), noise) for total in (0.0, apart))
+    # Who guesses by a threshold in the middle is right with Phi(mu / 2) at most.
+    right = int((one < apart / 2).sum() + (other >= apart / 2).sum())
+    return float(2 * stats.norm.ppf(stats.beta.ppf(1e-6, right, 2 * N - right + 1)))
+
+
+@pytest.mark.parametrize("noise", [Seeded(1), Deployed(1)], ids=["simulation", "deployment"])
+def test_neighbouring_sums_are_as_hard_to_tell_apart_as_the_ledger_says(noise: Noise) -> None:
+    assert 0.9 < found_out(noise, 0.5) <= 1.0
+    assert found_out(HalvedNoise(noise), 0.5) > 1.0
+    assert found_out(noise, 1.0) > 1.0, "neighbours further apart need more noise"
+
+
+class HalvedNoise(Deployed):
+    """Half of what a source draws, in the way of that source."""
+
+    def __new__(cls, source: Noise) -> Noise:  # type: ignore[misc]
+        return _HalvedSeeded(3) if isinstance(source, Seeded) else super().__new__(cls)
+
+    def __init__(self, source: Noise) -> None:
+        super().__init__(3)
+
+    def discrete_gaussian(self, sigma: float, shape: int | tuple[int, ...]) -> np.ndarray:
+        return super().discrete_gaussian(sigma, shape) // 2
+
+
+class _HalvedSeeded(Seeded):
+    def generator(self) -> np.random.Generator:
+        normal = super().generator()
+
+        class Halved:
+            def standard_normal(self, *args: Any, **options: Any) -> np.ndarray:
+                return normal.standard_normal(*args, **options) / 2
+
+        return Halved()  # type: ignore[return-value]

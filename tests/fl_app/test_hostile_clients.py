@@ -31,6 +31,7 @@ from hand_made import (
 )
 
 from dpforest.errors import DPForestError
+from dpforest.ledger import total_epsilon
 from fl_app.experiment import Experiment
 from fl_app.grids import InProcessGrid, roster
 from fl_app.owner import Refused
@@ -303,7 +304,7 @@ def test_a_ledger_that_is_no_part_of_the_plan_is_refused_and_never_composed(
 ) -> None:
     act, reason = NO_PART_OF_THE_PLAN[name]
     composed: list[Any] = []
-    total = accounting.total_epsilon
+    total = total_epsilon
 
     def noting(entries: Any, delta: float) -> float:
         composed.extend(entries := list(entries))
