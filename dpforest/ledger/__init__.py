@@ -1,7 +1,7 @@
 """The privacy ledger: what was released, at what cost, and what it adds up to."""
 
 from dpforest.ledger.accounting import epsilon_of_gaussian, gaussian_mu, renyi_epsilon, total_epsilon
-from dpforest.ledger.entries import ALL_ROWS, Entry, rows_slice
+from dpforest.ledger.entries import ALL_ROWS, Entry, not_covered, rows_slice
 from dpforest.ledger.ledger import RECORD_UNIT, Budget, Guarantee, Ledger
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Ledger",
     "epsilon_of_gaussian",
     "gaussian_mu",
+    "not_covered",
     "renyi_epsilon",
     "rows_slice",
     "total_epsilon",
