@@ -289,7 +289,7 @@ def test_a_node_splits_its_rows_by_their_content(dataset: dict[str, Any], tmp_pa
     """One record more leaves all others on their side, so the guarantee holds for the node's whole table."""
     more = write_table(tmp_path, change="c0,0.123456,0.654321,low")
     source = for_nodes(dataset).source
-    before, after = (node_data(source, table["path"], 0, 1) for table in (dataset, more))
+    before, after = (node_data(source, table["path"], 0, 1, b"secret") for table in (dataset, more))
     assert len(after.train) + len(after.test) == len(before.train) + len(before.test) + 1 == 361
     for side in ("train", "test"):
         old, new = ({tuple(row) for row in getattr(data, side).X.tolist()} for data in (before, after))
