@@ -72,7 +72,7 @@ def _answer(
         config = read_config(message.content)
         experiment = _experiment(str(config.get("experiment", "")))
         check_owner_allows(experiment, context, message.metadata.message_type.startswith("evaluate"))
-        _refuse_overlap(experiment, context)
+        _check_on_node(experiment, context)
         content = action(message, context, experiment, client)
     except Exception as error:
         if not is_simulated(context):  # there the server says it
@@ -84,13 +84,17 @@ def _answer(
     return Message(content, reply_to=message)
 
 
-def _refuse_overlap(experiment: Experiment, context: Context) -> None:
-    # The ledger and the owner's limits count what is released about a record; an attacker asks about a sample.
-    if (records := experiment.source.records_per_sample) > 1 and not is_simulated(context):
+def _check_on_node(experiment: Experiment, context: Context) -> None:
+    """What a real node must be sure of before it spends anything."""
+    if is_simulated(context):
+        return
+    # The ledger and the owner's limits count what is released about a record, and a person is in every sample.
+    if (records := experiment.source.records_per_sample) > 1:
         raise Refused(
-            f"windows overlap (dataset.overlap=count): a raw sample would be in up to {records} records and lose "
+            f"windows overlap (dataset.overlap=count): a raw sample would be in up to {records} records and cost "
             f"{records} x epsilon; on real nodes set dataset.step to dataset.length or more"
         )
+    node_secret(context.node_config)
 
 
 def _train(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:

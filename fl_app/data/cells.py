@@ -117,7 +117,7 @@ class ArrowColumn:
             return [_plain_text(cell) for cell in self.cells.to_pylist()]
         try:
             return [cell or "" for cell in self.cells.cast(pa.string()).to_pylist()]
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        except pa.ArrowException:
             return [_scalar_text(cell) for cell in self.cells]
 
     @property
@@ -144,6 +144,6 @@ def _plain_text(cell: Any) -> str:
 
 def _scalar_text(cell: Any) -> str:
     try:
-        return str(cell.as_py() or "")
-    except (ValueError, OverflowError):  # not UTF-8, or a date that Python does not know
+        return str(cell.as_py()) if cell.is_valid else ""
+    except (ValueError, OverflowError, KeyError):  # not UTF-8, a date that Python does not know, an unknown time zone
         return ""

@@ -221,7 +221,7 @@ class DataSource(ABC):
 
     @cached_property
     def _identity(self) -> str:
-        return json.dumps([self.name, dataclasses.asdict(self.settings), self.schema().to_dict()], default=str)
+        return json.dumps([self.name, self.settings_for_nodes(), self.schema().to_dict()], default=str)
 
 
 def bounded(X: Any, schema: Schema, out_of_bounds: Literal["clip", "refuse"]) -> tuple[np.ndarray, cache.Clipped]:
