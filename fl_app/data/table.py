@@ -119,43 +119,42 @@ class TableSource(DataSource):
         SchemaError
             A cell of the client's does not fit the schema.
         """
-        file = self._file(self.files(subject)[0])
+        cells = self._cells(self.files(subject)[0])
+        file = cells.file
         mine = np.ones(len(file), dtype=bool)
         if self._path.is_file() and not self._of_one_client:
             mine = np.array([name == subject for name in file.text(str(self.settings.client_column))], dtype=bool)
-        cells = _Cells(file, self._schema)
         cells.require(mine)
-        return self._rows(file, cells, mine)
+        return self._rows(cells, mine)
 
     def node_rows(self, subject: str) -> tuple[Rows, list[bytes]]:
         """The rows of a file that the schema can hold; their origins are the records, with every column of the file.
 
         The others are left out one by one: an error would answer the server's question whether there is such a row.
         """
-        file = self._file(self.files(subject)[0])
-        cells = _Cells(file, self._schema)
+        cells = self._cells(self.files(subject)[0])
         fits = cells.fitting()
-        rows, clipped = self._rows(file, cells, fits)
+        rows, clipped = self._rows(cells, fits)
         self._log_clipped(subject, clipped)
-        return rows, [file.digests[row] for row in np.flatnonzero(fits)]
+        return rows, [cells.file.digests[row] for row in np.flatnonzero(fits)]
 
-    def _rows(self, file: TableFile, cells: _Cells, chosen: np.ndarray) -> tuple[Rows, Clipped]:
+    def _rows(self, cells: _Cells, chosen: np.ndarray) -> tuple[Rows, Clipped]:
         """The chosen rows, all of whose cells fit."""
         schema = self._schema
         columns = {name: values[chosen] for name, values in cells.numbers.items()}
         for name, values in schema.categories.items():
-            position = cells.positions[name][chosen]
+            position = cells.categories[name][chosen]
             columns |= {f"{name}={value}": (position == i).astype(np.float64) for i, value in enumerate(values)}
         X = np.column_stack([columns[name] for name in schema.feature_names])
         X, clipped = bounded(X, schema, self.settings.out_of_bounds)
         if schema.is_classification:
-            y = cells.positions[schema.target][chosen]
+            y = cells.classes[chosen]
         else:
             y, outside = self._bounded_target(columns[schema.target])
             clipped = {**clipped, schema.target: (outside, len(y))}
         recording = np.zeros(len(X), dtype=np.int64)
         if self.settings.recording_column is not None:
-            named = np.array(file.text(self.settings.recording_column), dtype=object)[chosen]
+            named = np.array(cells.file.text(self.settings.recording_column), dtype=object)[chosen]
             recording = np.unique(named, return_inverse=True)[1].astype(np.int64)
         return Rows(np.ascontiguousarray(X), y, recording), clipped
 
@@ -172,7 +171,7 @@ class TableSource(DataSource):
             return tuple(sorted(self._by_client, key=_natural))
         if self._of_one_client:
             return (self._path.stem,)
-        return tuple(sorted(set(self._file(self._path).text(str(self.settings.client_column))), key=_natural))
+        return tuple(sorted(set(self._cells(self._path).file.text(str(self.settings.client_column))), key=_natural))
 
     @cached_property
     def _path(self) -> Path:
@@ -198,20 +197,22 @@ class TableSource(DataSource):
     def _by_client(self) -> dict[str, Path]:
         return files_by_name(self._path, SUFFIXES, "client")
 
-    def _file(self, path: Path) -> TableFile:
+    def _cells(self, path: Path) -> _Cells:
         """The needed columns of a file; outside of nodes every record is readable, and one file of all has some."""
         schema, settings, own = self._schema, self.settings, self._of_one_client
         names = [*schema.columns, schema.target]
         names += [settings.recording_column] if settings.recording_column else []
         names += [settings.client_column] if settings.client_column and self._path.is_file() else []
-        file = _files.get(repr((state_of(path), names, own)), lambda: read_table(path, names, digests=own))
+        key = repr((state_of(path), names, own, schema.to_dict()))
+        cells = _tables.get(key, lambda: _Cells(read_table(path, names, digests=own), schema))
         if own:
-            return file
+            return cells
+        file = cells.file
         for row, problem in file.unreadable.items():
             raise DataError(f"{file.place(row)}: {problem.what}; {problem.remedy}")
         if self._path.is_file() and not len(file):
             raise DataError(f"{path.name} has no rows, only a header")
-        return file
+        return cells
 
     def _bounded_target(self, y: np.ndarray) -> tuple[np.ndarray, int]:
         low, high = self._schema.target_range or (-np.inf, np.inf)
@@ -224,61 +225,64 @@ class TableSource(DataSource):
         return np.clip(y, low, high), int(outside.sum())
 
 
-_files: Recent[TableFile] = Recent(1)  # a file of all clients is parsed once a process
-
-
 class _Cells:
     """The cells of a file that a schema asks for.
 
     Attributes
     ----------
+    file : TableFile
     numbers : dict of str to ndarray of float64
-        Numeric columns and a regression's target; what is not finite does not fit.
-    positions : dict of str to ndarray of int64
-        Categories and classes, as positions in the schema's lists; -1 where a cell is in none.
+        Numeric columns and a regression's target.
+    categories : dict of str to ndarray of int64
+        Positions in the schema's lists.
+    classes : ndarray of int64
+        Positions in the schema's list; empty for a regression.
     """
 
     def __init__(self, file: TableFile, schema: Schema) -> None:
-        self._file, self._schema = file, schema
+        self.file = file
         numeric = schema.numeric_columns + ([] if schema.is_classification else [schema.target])
-        self._listed = dict(schema.categories)
-        if schema.is_classification:
-            self._listed[schema.target] = schema.classes
         self.numbers = {name: file.numbers(name) for name in numeric}
-        self.positions = {name: _positions(file.text(name), values) for name, values in self._listed.items()}
-        self._fits = {name: np.isfinite(values) for name, values in self.numbers.items()}
-        self._fits |= {name: position >= 0 for name, position in self.positions.items()}
+        self.categories = {name: _positions(file.text(name), values) for name, values in schema.categories.items()}
+        self.classes = _positions(file.text(schema.target) if schema.is_classification else [], schema.classes)
+        # Of each column, what fits and what must be said of the rest. A server may name a column twice, as a number and
+        # as a category, so these are no mapping.
+        self._fits = [(name, np.isfinite(cells), "not a finite number") for name, cells in self.numbers.items()]
+        self._fits += [
+            (name, cells >= 0, f"which is not among its categories {list(schema.categories[name])}")
+            for name, cells in self.categories.items()
+        ]
+        if schema.is_classification:
+            said = f"which is not among the classes {list(schema.classes)}"
+            self._fits.append((schema.target, self.classes >= 0, said))
 
     def require(self, rows: np.ndarray) -> None:
         """Refuse the first cell of the rows that does not fit; names its line and the remedy."""
-        for name, fits in self._fits.items():
-            if not (wrong := rows & ~fits).any():
-                continue
-            row = int(wrong.argmax())
-            cell = f"{self._file.place(row)}: column {name!r} is {self._file.text(name)[row]!r}"
-            if name in self.numbers:
-                raise SchemaError(f"{cell}, not a finite number: drop or fill such rows first")
-            what = "classes" if name == self._schema.target else "categories"
-            raise SchemaError(
-                f"{cell}, which is not among its {what} {list(self._listed[name])}: add it to the schema or drop these "
-                "rows"
-            )
+        for name, fits, what in self._fits:
+            if (wrong := rows & ~fits).any():
+                row = int(wrong.argmax())
+                remedy = "drop or fill such rows first" if name in self.numbers else "add it to the schema or drop it"
+                cell = self.file.text(name)[row]
+                raise SchemaError(f"{self.file.place(row)}: column {name!r} is {cell!r}, {what}: {remedy}")
 
     def fitting(self) -> np.ndarray:
         """Mask of the readable rows that fit; says here, on the node, how many do not, and why."""
-        readable = self._file.readable
-        fits = readable & np.logical_and.reduce(list(self._fits.values()))
+        readable = self.file.readable
+        fits = readable & np.logical_and.reduce([column for _, column, _ in self._fits])
         if fits.all():
             return fits
         shares = {"cannot be read": float((~readable).mean())}
-        shares |= {f"{name} does not fit": float((readable & ~column).mean()) for name, column in self._fits.items()}
+        shares |= {f"{name} does not fit": float((readable & ~column).mean()) for name, column, _ in self._fits}
         columns = ", ".join(f"{what} {share:.2%}" for what, share in shares.items() if share)
         large = "; is a unit or the schema wrong?" if (~fits).mean() > LARGE_SHARE else ""
         log.warning(
             "%s: %d of %d rows do not fit the schema and are left out: %s%s (these numbers stay local)",
-            self._file.path.name, int((~fits).sum()), len(fits), columns, large,
+            self.file.path.name, int((~fits).sum()), len(fits), columns, large,
         )  # fmt: skip
         return fits
+
+
+_tables: Recent[_Cells] = Recent(1)  # a file of all clients is parsed once a process
 
 
 def _positions(cells: list[str], values: Sequence[str]) -> np.ndarray:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fl_app.data import (
@@ -91,6 +92,18 @@ def test_other_separators_marks_line_ends_and_decimal_commas(form: Callable[[str
     np.testing.assert_array_equal(found.X, expected.X)
     np.testing.assert_array_equal(found.y, expected.y)
     assert found.findings == ()
+
+
+def test_parquet_is_read_as_csv(tmp_path: Path) -> None:
+    rows = lines()
+    for i, row in enumerate(rows):
+        row[0] = f"2023-11-14T10:{i // 60:02d}:{i % 60:02d}Z"
+    path = write(tmp_path / "a.csv", rows)
+    pd.read_csv(path, parse_dates=["timestamps"]).to_parquet(tmp_path / "b.parquet")
+    expected, found = check_file(path), check_file(tmp_path / "b.parquet")
+    np.testing.assert_array_equal(found.X, expected.X)
+    np.testing.assert_array_equal(found.y, expected.y)
+    assert found.findings == expected.findings == ()
 
 
 @pytest.mark.parametrize("unit", [1e3, 1e6, 1e9, "date"])

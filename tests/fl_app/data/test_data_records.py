@@ -73,7 +73,7 @@ def of_node(path: Path, schema: dict[str, Any] = SCHEMA) -> list[tuple[Any, ...]
 
 def check_only_one_more(before: list[tuple[Any, ...]], after: list[tuple[Any, ...]], place: int) -> None:
     assert len(after) - len(before) in (0, 1)
-    assert before in ([*after[:place], *after[place + len(after) - len(before) :]],)
+    assert before == [*after[:place], *after[place + len(after) - len(before) :]]
 
 
 def written(folder: Path, records: list[bytes], encoding: str, end: str) -> Path:
@@ -246,6 +246,22 @@ def test_a_column_that_a_parquet_file_has_twice_is_refused(tmp_path: Path) -> No
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a.b", "a.b"]), tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"t\.parquet: column 'a\.b' is there twice"):
         read_table(tmp_path / "t.parquet", ["a.b"])
+
+
+@pytest.mark.parametrize(
+    "target", [{"target": "outcome", "classes": ["0", "1"]}, {"target": "age", "target_range": [0, 9]}]
+)
+def test_a_schema_that_names_a_column_twice_lets_no_row_through_that_fits_only_once(
+    target: dict[str, Any], tmp_path: Path
+) -> None:
+    """Otherwise whether training fails would tell the server that there is such a row."""
+    names = ["age", "site", "flag", "outcome"]
+    features = [{"name": name, "low": 0, "high": 1} for name in names if name != target["target"]]
+    features += [{"name": name, "categories": ["1", "NA", "x"]} for name in names]
+    lists = [{"features": features[i:] + features[:i]} for i in range(len(features))]
+    (tmp_path / "mine.csv").write_text("\n".join([HEADER, "1;1;1;1;1;", "2;x;1;1;1;", "3;1;NA;1;1;", "4;1;1;x;1;"]))
+    for some in lists:
+        assert len(of_node(tmp_path / "mine.csv", target | some)) == 1
 
 
 # test rows of nodes

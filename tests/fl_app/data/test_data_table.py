@@ -165,7 +165,7 @@ def test_regression(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         (CSV.replace("30", "thirty"), "line 2: column 'age' is 'thirty', not a finite number"),
         (CSV.replace("south", "east"), "line 2: column 'site' is 'east', which is not among its categories"),
         (CSV.replace("south", ""), "line 2: column 'site' is ''"),
-        (CSV.replace("yes", "maybe"), "line 2: column 'outcome' is 'maybe', which is not among its classes"),
+        (CSV.replace("yes", "maybe"), "line 2: column 'outcome' is 'maybe', which is not among the classes"),
         (CSV.replace(",yes", ","), "line 2: column 'outcome' is ''"),
         (
             CSV.replace(",1.5,yes", ""),
