@@ -90,6 +90,6 @@ def _make(path: Path) -> None:
 
 def _cannot_keep(error: Exception) -> StateError:
     return StateError(
-        f"this node cannot keep a secret of its own ({type(error).__name__}): its owner sets state-folder in the node "
+        f"this node cannot keep its state ({type(error).__name__}): its owner sets state-folder in the node "
         "configuration to a folder that lasts and that only they can write"
     )

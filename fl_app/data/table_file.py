@@ -26,6 +26,8 @@ SUFFIXES = (".csv", ".parquet")
 _SEPARATORS = ",;\t|"
 _UNDECODED = re.compile("[\ud800-\udfff]")
 _BETWEEN_CELLS = "\x1f"
+# What a record is made of follows from its text alone: by the names that a server asks for it may choose a separator.
+_PLAIN = str.maketrans(dict.fromkeys(_SEPARATORS, _BETWEEN_CELLS) | {'"': None, " ": None})
 
 
 class Problem(NamedTuple):
@@ -66,8 +68,8 @@ class TableFile:
     unreadable : mapping of int to Problem
         Positions of the records that cannot be read; their cells are empty in ``columns``.
     digests : tuple of bytes
-        For each record 16 bytes that follow from the text of all its cells, asked or not, in the order of the file;
-        empty unless they were asked for.
+        For each record 16 bytes that follow from the text of all its cells, asked or not, in the order of the file, and
+        from nothing else: not from separators, quotes or blanks, nor from ``names``. Empty unless they were asked for.
     """
 
     path: Path
@@ -151,8 +153,6 @@ def _read_parquet(path: Path, names: Sequence[str], digests: bool) -> TableFile:
             asked = [found[position] for position in positions.values()]
             table = file.read(columns=None if digests else asked)
     except (OSError, ValueError, pa.ArrowException) as error:
-        if isinstance(error, DataError):
-            raise
         reason = " ".join(str(error).split())
         raise DataError(f"{path.name} is no readable Parquet file ({reason}): write it again") from None
     columns = {name: ArrowColumn(table.column(found[position])) for name, position in positions.items()}
@@ -165,7 +165,7 @@ def _read_parquet(path: Path, names: Sequence[str], digests: bool) -> TableFile:
         lines=np.arange(1, table.num_rows + 1),
         others=_others(found, positions),
         unreadable={},
-        digests=tuple(map(_digest, whole)),
+        digests=tuple(_digest(_BETWEEN_CELLS.join(record)) for record in whole),
     )
 
 
@@ -179,9 +179,10 @@ def _read_csv(path: Path, names: Sequence[str], digests: bool) -> TableFile:
     positions = _positions(f"{path.name}, line 1", found, names)
     width = len(found)
     cells: list[str] = []  # of all records, one after the other: a list for each of them would take twice the time
+    texts: list[str] = []
     lines: list[int] = []
     unreadable: dict[int, Problem] = {}
-    blank, empty = f" {separator}", [""] * width
+    blank, empty = f" \t{separator}", [""] * width
     for line, text in enumerate(body, start=2):
         if not text.strip(blank):
             continue
@@ -193,14 +194,14 @@ def _read_csv(path: Path, names: Sequence[str], digests: bool) -> TableFile:
         else:
             cells += record
         lines.append(line)
-    records = (cells[start : start + width] for start in range(0, len(cells), width)) if digests else ()
+        texts.append(text)
     return TableFile(
         path=path,
         columns={name: TextColumn(cells[position::width]) for name, position in positions.items()},
         lines=np.array(lines, dtype=np.int64),
         others=_others(found, positions),
         unreadable=unreadable,
-        digests=tuple(_digest(map(str.strip, record)) for record in records),
+        digests=tuple(map(_digest, texts)) if digests else (),
     )
 
 
@@ -241,8 +242,9 @@ def _cells(text: str, separator: str, width: int) -> list[str] | Problem:
     return cells
 
 
-def _digest(cells: Iterable[str]) -> bytes:
-    return hashlib.blake2b(_BETWEEN_CELLS.join(cells).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def _digest(record: str) -> bytes:
+    plain = record.translate(_PLAIN).rstrip(_BETWEEN_CELLS)
+    return hashlib.blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _split_header(header: str, names: Iterable[str]) -> tuple[list[str], str]:

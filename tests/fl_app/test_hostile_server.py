@@ -321,7 +321,7 @@ def test_a_node_that_cannot_keep_its_secret_takes_no_part(dataset: dict[str, Any
     (tmp_path / "file").write_text("in the way")
     kept = {"state-folder": str(tmp_path / "file"), "budget-file": str(tmp_path / "spent.json")}
     said = error(ask(node(**own(dataset, **kept)), for_nodes(dataset), clients=1))
-    assert "this node cannot keep a secret of its own" in said
+    assert "this node cannot keep its state" in said
     assert str(tmp_path) not in said
     assert not (tmp_path / "spent.json").exists()
 

@@ -62,5 +62,5 @@ def test_a_secret_that_others_could_read_or_choose_is_refused(tmp_path: Path) ->
     chosen.write_bytes(b"x" * 32)
     (tmp_path / "link").mkdir()
     (tmp_path / "link" / SECRET).symlink_to(chosen)
-    with pytest.raises(StateError, match="cannot keep a secret"):
+    with pytest.raises(StateError, match="cannot keep its state"):
         node_secret({"state-folder": str(tmp_path / "link")})

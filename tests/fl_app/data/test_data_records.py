@@ -295,6 +295,17 @@ def test_a_node_shows_the_same_fifth_whatever_is_asked(tmp_path: Path) -> None:
     assert {int(x) // (chosen[0] + 1) for x in other.test.X[:, 0]} != seen[0]
 
 
+def test_no_name_that_a_server_asks_for_moves_a_row(tmp_path: Path) -> None:
+    """By its names it may take a whole line for one cell: then other cells, but the same record."""
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join(["a,b;c|d", *(f"{i},{i % 7};{i % 2}|x" for i in range(200))]))
+    cells = {"a": "3", "b;c|d": "3;1|x", "a,b": "3,3", "a,b;c": "3,3;1", "d": "x"}
+    files = {name: read_table(path, [name], digests=True) for name in cells}
+    assert {name: file.text(name)[3] for name, file in files.items()} == cells
+    assert len({file.digests for file in files.values()}) == 1
+    assert len(set(files["a"].digests)) == 200
+
+
 def test_a_test_row_stays_one_when_the_file_is_written_in_another_form(tmp_path: Path) -> None:
     plain = [*HEADER.split(";")], [row.split(";") for row in ["1;30;1;True;1;x", "2;40;0;NA;0;y", "3;50;1;NA;1;z"]]
     texts = {
