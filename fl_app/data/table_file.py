@@ -152,6 +152,8 @@ def _read_parquet(path: Path, names: Sequence[str], digests: bool) -> TableFile:
             positions = _positions(path.name, found, names)
             asked = [found[position] for position in positions.values()]
             table = file.read(columns=None if digests else asked)
+    except DataError:
+        raise
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path.name} is no readable Parquet file ({reason}): write it again") from None
