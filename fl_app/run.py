@@ -16,7 +16,7 @@ from flwr.serverapp import Grid
 from dpforest import __version__
 from dpforest.errors import DPForestError
 from dpforest.ledger import Guarantee, Ledger
-from fl_app.data import user_type
+from fl_app.data import describe_clipped, is_large, user_type
 from fl_app.experiment import Experiment
 from fl_app.grids import Meter, Traffic, roster, wait_for_nodes
 from fl_app.metrics import add_sums, confusion_matrix, memorization_rate, primary_metric, summarize
@@ -82,6 +82,7 @@ def run_experiment(
     strategy.summary()
     meter = Meter(grid)
     rows = _exchange_all(experiment, strategy, meter, on_round)
+    _log_clipped(experiment)
     shown_models = any(each.own_model for row in rows for each in row.get("judged", ()))
     judged = rows[-1].pop("judged")
     for row in rows[:-1]:
@@ -100,6 +101,15 @@ def run_experiment(
         privacy=privacy,
         failures=strategy.failures,
     )
+
+
+def _log_clipped(experiment: Experiment) -> None:
+    """Say what was clipped of rows that this machine has itself; a real node says it to its owner alone."""
+    if experiment.source.on_nodes:
+        return
+    clipped = experiment.source.clipped()
+    if text := describe_clipped(clipped):
+        log.log(logging.WARNING if is_large(clipped) else logging.INFO, "%s: %s", experiment.source.name, text)
 
 
 def _cohort(experiment: Experiment, nodes: dict[int, int]) -> tuple[Cohort, int]:

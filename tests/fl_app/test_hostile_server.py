@@ -324,11 +324,49 @@ def test_a_node_splits_its_rows_by_their_content(dataset: dict[str, Any], tmp_pa
     """One record more leaves all others on their side, so the guarantee holds for the node's whole table."""
     more = write_table(tmp_path, change="c0,0.123456,0.654321,low")
     source = for_nodes(dataset).source
-    before, after = (node_data(source, table["path"], 0, 1) for table in (dataset, more))
+    before, after = (node_data(source, table["path"], 0, 1, b"secret") for table in (dataset, more))
     assert len(after.train) + len(after.test) == len(before.train) + len(before.test) + 1 == 361
     for side in ("train", "test"):
         old, new = ({tuple(row) for row in getattr(data, side).X.tolist()} for data in (before, after))
         assert old <= new, side
+
+
+def test_a_test_row_of_one_run_is_a_test_row_of_all(dataset: dict[str, Any]) -> None:
+    """A server that asks for other columns in another order in each run saw every row after thirty of them."""
+    rng, shown = np.random.default_rng(0), []
+    for _ in range(6):
+        schema = SCHEMA | {"features": [SCHEMA["features"][i] for i in rng.permutation(2)[: rng.integers(1, 3)]]}
+        experiment = make({"name": "table", "schema": schema}, strategy=TREES | {"name": "standalone"})
+        context = node(**own(dataset, **{"share-metrics": True}))
+        ask(context, experiment, clients=1)
+        confusion = np.reshape(ask(context, experiment, MessageType.EVALUATE, clients=1)[METRICS]["confusion"], (3, 3))
+        shown.append(confusion.sum(axis=1).tolist())
+    assert all(classes == shown[0] for classes in shown)
+
+
+def test_overlapping_windows_are_refused_on_a_node(tmp_path: Path) -> None:
+    """A sample in 8 records costs 8 x epsilon, of which neither the ledger nor the owner's limits know."""
+    windows = {"name": "watch", "length": 48, "step": 6, "overlap": "count"}
+    context = node(**{"max-epsilon": 2.0, "budget-file": str(tmp_path / "spent.json")})
+    assert "a raw sample would be in up to 8 records and cost 8 x epsilon" in error(ask(context, make(windows)))
+    assert not (tmp_path / "spent.json").exists()
+
+
+def test_a_node_that_cannot_keep_its_secret_takes_no_part(dataset: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    kept = {"state-folder": str(tmp_path / "file"), "budget-file": str(tmp_path / "spent.json")}
+    said = error(ask(node(**own(dataset, **kept)), for_nodes(dataset), clients=1))
+    assert "this node cannot keep its state" in said
+    assert str(tmp_path) not in said
+    assert not (tmp_path / "spent.json").exists()
+
+
+def test_no_copy_of_a_nodes_rows_is_made(
+    dataset: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPFOREST_CACHE", str(tmp_path / "cache"))
+    assert ARRAYS in ask(node(**own(dataset)), for_nodes(dataset), clients=1)
+    assert not (tmp_path / "cache").exists()
 
 
 def test_rows_that_do_not_fit_a_servers_schema_are_left_out_in_silence(dataset: dict[str, Any], tmp_path: Path) -> None:
