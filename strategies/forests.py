@@ -14,7 +14,14 @@ from strategies.method import Arrays, ClientSide, ClientTask
 
 # Largest forest that a client accepts from a server: about 2 GB as flat arrays.
 MODEL_LIMITS = Limits(trees=200_000, nodes=20_000_000)
+# Rows that work is measured by at least: the number that a server states may be far too small.
+LEAST_ROWS = 10_000
 _OUTPUTS: tuple[Output, ...] = ("probability", "logit", "target", "target_sum", "score")
+
+
+def own_nodes(trees: int, depth: int, rows: int) -> int:
+    """Nodes of so many trees whose splits follow a client's own rows: two a row and tree at most."""
+    return min(Limits.complete(trees, depth).nodes, 2 * trees * max(rows, LEAST_ROWS))
 
 
 def model_arrays(forest: Forest, packed: Arrays) -> dict[str, np.ndarray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from dpforest.forest import Limits
 from dpforest.growers import ResolvedSettings, planned_entries, resolve
 from dpforest.growers.regression import (
     TARGET_UNIT,
@@ -14,8 +15,9 @@ from dpforest.growers.regression import (
 )
 from dpforest.ledger import ALL_ROWS, Entry, rows_slice
 from dpforest.mechanisms import DiscreteLaplaceCounts
-from strategies.fext.settings import FextSettings
-from strategies.method import Task
+from strategies.fext.settings import DEEPEST, FextSettings
+from strategies.forests import own_nodes
+from strategies.method import Task, Work
 from strategies.row_parts import inside
 
 
@@ -113,3 +115,12 @@ def score_mechanism(epsilon: float, trees: int, is_classification: bool) -> Disc
     """
     sensitivity = trees + 1 if is_classification else (trees + 3) * TARGET_UNIT
     return DiscreteLaplaceCounts(epsilon, sensitivity)
+
+
+def work(task: Task) -> Work:
+    """The trees of a round; a candidate of others is walked through only, and their sizes have limits of their own."""
+    settings: FextSettings = task.settings
+    if settings.accounting == "published":
+        depth = DEEPEST if settings.depth == "auto" else int(settings.depth)
+        return Work(nodes=own_nodes(1, depth, settings.public_number_of_rows(task.schema)))
+    return Work(nodes=Limits.complete(*size_a_client(plan_rounds(task)[0].resolved)).nodes)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dpforest.forest import Limits
 from dpforest.growers import ResolvedSettings, planned_entries, resolve
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import ALL_ROWS, Entry, rows_slice
 from dpforest.schema import Schema
 from strategies.ldp_bagging.settings import LdpBaggingSettings
-from strategies.method import Task
+from strategies.method import Task, Work
 from strategies.row_parts import inside
 
 
@@ -67,3 +68,10 @@ def plan_rounds(task: Task) -> RoundPlan:
     if disjoint:
         rows = max(1, rows // rounds)
     return RoundPlan(epsilon, rounds, disjoint, resolve(settings.grower, epsilon, rows))
+
+
+def work(task: Task) -> Work:
+    """The tree of a round."""
+    settings: LdpBaggingSettings = task.settings
+    depth = int(settings.depth) if settings.accounting == "published" else plan_rounds(task).resolved.depth
+    return Work(nodes=Limits.complete(1, depth).nodes)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.errors import DPForestError
-from dpforest.forest import Forest, pack
+from dpforest.forest import Forest, Limits, pack
 from dpforest.growers import ResolvedSettings, grow_classifier, planned_entries, resolve
 from dpforest.growers.candidates import Bounds
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from strategies.forests import ForestClient
-from strategies.method import Arrays, ClientTask, Update
-from strategies.one_shot.settings import COUNT_SHARE, OneShotSettings
+from strategies.method import Arrays, ClientTask, Task, Update, Work
+from strategies.one_shot.settings import COUNT_SHARE, MOST_ROWS, OneShotSettings
 
 
 @dataclass(frozen=True)
@@ -61,3 +61,11 @@ class OneShotClient(ForestClient):
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         grown = grow_trees(task, X, y)
         return Update(pack(grown.forest), grown.metrics)
+
+
+def work(task: Task) -> Work:
+    """All its trees, grown at once; with a noised number of rows, as many as for the largest."""
+    settings: OneShotSettings = task.settings
+    rows = MOST_ROWS if settings.rows == "noised" else settings.public_rows(task.schema)
+    resolved = resolve(settings, task.budget.epsilon, rows)
+    return Work(nodes=Limits.complete(resolved.trees, resolved.depth).nodes)

@@ -14,9 +14,7 @@ from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from strategies.forests import model_arrays, save_forest
 from strategies.method import Arrays, ClientUpdate, ServerSide, Task
-from strategies.one_shot.settings import COUNT_SHARE, OneShotSettings
-
-_MOST_ROWS = 10**12
+from strategies.one_shot.settings import COUNT_SHARE, MOST_ROWS, OneShotSettings
 
 
 class OneShotServer(ServerSide):
@@ -66,17 +64,15 @@ class OneShotServer(ServerSide):
     def _resolved(self, metrics: dict[str, float]) -> ResolvedSettings:
         rows = self._settings.public_rows(self.task.schema)
         if self._settings.rows == "noised" and "rows" in metrics:
-            if not 1 <= metrics["rows"] <= _MOST_ROWS:
-                raise DPForestError(f"the noised row count {metrics['rows']} is not between 1 and {_MOST_ROWS}")
+            if not 1 <= metrics["rows"] <= MOST_ROWS:
+                raise DPForestError(f"the noised row count {metrics['rows']} is not between 1 and {MOST_ROWS}")
             rows = int(metrics["rows"])
         return resolve(self._settings, self._epsilon, rows)
 
     def _read(self, update: ClientUpdate) -> Forest:
         """One client's trees as probabilities; raises InvalidForest if they are not sound."""
         settings = self._resolved(dict(update.metrics))
-        limits = Limits(
-            trees=settings.trees, nodes=settings.trees * (2 ** (settings.depth + 1) - 1), depth=settings.depth
-        )
+        limits = Limits.complete(settings.trees, settings.depth)
         counts = unpack(update.arrays, self.task.schema, "counts", limits=limits)
         finished = finish_classifier(
             counts, settings, leaf_epsilon(settings, self._epsilon, self.task.schema.n_features)

@@ -14,6 +14,8 @@ from dpforest.schema import Schema
 # Share of the budget for a noised row count, where the rule for ``auto`` asks for one.
 COUNT_SHARE = 0.01
 _FALLBACK_ROWS = 1000
+# What a noised count is believed up to.
+MOST_ROWS = 10**12
 
 
 @dataclass(frozen=True)
