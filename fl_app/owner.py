@@ -29,7 +29,7 @@ _PUBLISHED = 0.01
 # Of any limit; so that sums and products with it stay finite.
 _LARGEST = 1e300
 # Some tens of seconds of one core for a small table.
-_USUAL_WORK = Work(nodes=2_000_000, products=10**12)
+_USUAL_WORK = Work(nodes=2_000_000, scores=200_000_000, products=10**12)
 # The same words for whatever stands in the way: more would tell a server what other runs have spent.
 _ALL_RUNS = "all runs together would spend more than this node's owner allows"
 _NO_BUDGET_FILE = "this node cannot keep its budget-file; its log says why"
@@ -127,7 +127,7 @@ def check_owner_allows(experiment: Experiment, context: Context, judging: bool) 
 
 
 def check_work(experiment: Experiment, task: Task, context: Context) -> None:
-    """Hold what a message makes a real node do against ``max-nodes`` and ``max-products``, before data is touched.
+    """Hold what a message makes a real node do against ``max-nodes`` and such, before data is touched.
 
     Raises
     ------
@@ -149,7 +149,11 @@ def check_work(experiment: Experiment, task: Task, context: Context) -> None:
             )
 
 
-_WORDS = {"nodes": "of all its trees together", "products": "of weights and values in training"}
+_WORDS = {
+    "nodes": "of all its trees together",
+    "scores": "of candidate splits",
+    "products": "of weights and values in training",
+}
 
 
 def spend_lifetime_budget(experiment: Experiment, context: Context) -> None:

@@ -67,11 +67,14 @@ class Work:
     ----------
     nodes : int
         Nodes of all trees that it grows or fills.
+    scores : int
+        Candidate splits among which the nodes of all these trees choose.
     products : int
         Products of a network's weights with values of rows, in training; what else a step takes counts for a million.
     """
 
     nodes: int = 0
+    scores: int = 0
     products: int = 0
 
 

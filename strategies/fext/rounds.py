@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from dpforest.forest import Limits
 from dpforest.growers import ResolvedSettings, planned_entries, resolve
 from dpforest.growers.regression import (
     TARGET_UNIT,
@@ -16,7 +15,7 @@ from dpforest.growers.regression import (
 from dpforest.ledger import ALL_ROWS, Entry, rows_slice
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from strategies.fext.settings import DEEPEST, FextSettings
-from strategies.forests import own_nodes
+from strategies.forests import grown_work, own_nodes
 from strategies.method import Task, Work
 from strategies.row_parts import inside
 
@@ -101,8 +100,12 @@ def plan_rounds(task: Task) -> list[RoundPlan]:
 
 def size_a_client(resolved: ResolvedSettings | ResolvedRegression) -> tuple[int, int]:
     """How many trees a client sends a round, and how deep they are."""
-    splits = resolved.splits if isinstance(resolved, ResolvedRegression) else resolved
+    splits = _splits(resolved)
     return splits.trees, splits.depth
+
+
+def _splits(resolved: ResolvedSettings | ResolvedRegression) -> ResolvedSettings:
+    return resolved.splits if isinstance(resolved, ResolvedRegression) else resolved
 
 
 def score_mechanism(epsilon: float, trees: int, is_classification: bool) -> DiscreteLaplaceCounts:
@@ -123,4 +126,4 @@ def work(task: Task) -> Work:
     if settings.accounting == "published":
         depth = DEEPEST if settings.depth == "auto" else int(settings.depth)
         return Work(nodes=own_nodes(1, depth, settings.public_number_of_rows(task.schema)))
-    return Work(nodes=Limits.complete(*size_a_client(plan_rounds(task)[0].resolved)).nodes)
+    return grown_work(_splits(plan_rounds(task)[0].resolved), task.schema)

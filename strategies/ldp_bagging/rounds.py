@@ -9,6 +9,7 @@ from dpforest.growers import ResolvedSettings, planned_entries, resolve
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import ALL_ROWS, Entry, rows_slice
 from dpforest.schema import Schema
+from strategies.forests import grown_work
 from strategies.ldp_bagging.settings import LdpBaggingSettings
 from strategies.method import Task, Work
 from strategies.row_parts import inside
@@ -73,5 +74,6 @@ def plan_rounds(task: Task) -> RoundPlan:
 def work(task: Task) -> Work:
     """The tree of a round."""
     settings: LdpBaggingSettings = task.settings
-    depth = int(settings.depth) if settings.accounting == "published" else plan_rounds(task).resolved.depth
-    return Work(nodes=Limits.complete(1, depth).nodes)
+    if settings.accounting == "published":
+        return Work(nodes=Limits.complete(1, int(settings.depth)).nodes)
+    return grown_work(plan_rounds(task).resolved, task.schema)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.errors import DPForestError
-from dpforest.forest import Forest, Limits, pack
+from dpforest.forest import Forest, pack
 from dpforest.growers import ResolvedSettings, grow_classifier, planned_entries, resolve
 from dpforest.growers.candidates import Bounds
 from dpforest.mechanisms import DiscreteLaplaceCounts
-from strategies.forests import ForestClient
+from strategies.forests import ForestClient, grown_work
 from strategies.method import Arrays, ClientTask, Task, Update, Work
 from strategies.one_shot.settings import COUNT_SHARE, MOST_ROWS, OneShotSettings
 
@@ -67,5 +67,4 @@ def work(task: Task) -> Work:
     """All its trees, grown at once; with a noised number of rows, as many as for the largest."""
     settings: OneShotSettings = task.settings
     rows = MOST_ROWS if settings.rows == "noised" else settings.public_rows(task.schema)
-    resolved = resolve(settings, task.budget.epsilon, rows)
-    return Work(nodes=Limits.complete(resolved.trees, resolved.depth).nodes)
+    return grown_work(resolve(settings, task.budget.epsilon, rows), task.schema)

@@ -139,4 +139,5 @@ def work(task: Task) -> Work:
     """All trees that a user may take part in; a message is about a level of each."""
     settings: GlobalSettings = task.settings
     sessions = (settings.most_sessions or task.clients) if isinstance(settings, PersonalSettings) else 1
-    return Work(nodes=Limits.complete(settings.trees * sessions, settings.depth).nodes)
+    nodes = Limits.complete(settings.trees * sessions, settings.depth).nodes
+    return Work(nodes=nodes, scores=nodes * settings.candidates(task.schema.n_features))

@@ -8,19 +8,22 @@ from typing import Any
 
 import pytest
 from flwr.app import Context, RecordDict
+from flwr.serverapp import Grid
+from flwr.superlink.grid import InMemoryGrid
 from hand_made import CLIENTS, SCHEMA, make, write_table
 from test_hostile_server import ALL_RUNS, ask, error, node, own
 
 from dpforest.errors import DPForestError
 from fl_app.budget_file import BudgetFile
+from fl_app.client_app import app
 from fl_app.experiment import Experiment
-from fl_app.grids import InProcessGrid
+from fl_app.grids import InProcessGrid, is_deployed
 from fl_app.owner import Refused, check_owner_allows, check_work
 from strategies.messages import ARRAYS
 from strategies.method import Method
 from strategies.registry import _installed, register
 
-NUMBERS = ("max-epsilon", "max-delta", "max-nodes", "max-products", "rows")
+NUMBERS = ("max-epsilon", "max-delta", "max-nodes", "max-scores", "max-products", "rows")
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +33,6 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _outside_of_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fl_app.client_app import app
-
     InProcessGrid(app, 1)
     monkeypatch.delitem(sys.modules, "ray", raising=False)
 
@@ -136,7 +137,35 @@ def test_work_without_end_is_refused_before_data_is_touched(strategy: dict[str, 
     allowed = {"strategies": strategy["name"], "max-delta": 1e-6}
     with pytest.raises(Refused, match=rf"one message would make this node work on \d+ .* above its {option}"):
         check(experiment, **allowed)
-    check(experiment, **allowed, **{option: 1e30})
+    check(experiment, **allowed, **{option: 1e30, "max-scores": 1e30})
+
+
+def test_a_schema_of_many_features_makes_few_nodes_much_work() -> None:
+    features = [{"name": f"f{i}", "low": 0, "high": 1} for i in range(561)]
+    source = {"name": "table", "schema": SCHEMA | {"features": features}}
+    for strategy, sends in (({"depth": 14, "shared_below": None}, False), ({"depth": 14, "shared_below": 6}, True)):
+        experiment = make(source, strategy={"name": "one_shot", "trees": 2, "bins": 32} | strategy)
+        if sends:
+            check(experiment, **{"max-epsilon": 2.0})
+            continue
+        with pytest.raises(Refused, match=r"work on 569833506 scores \(of candidate splits\), .* its max-scores 2000"):
+            check(experiment, **{"max-epsilon": 2.0})
+
+
+class _Remote(Grid):
+    """A grid over a network, as Flower's deployments have."""
+
+    run = set_run = create_message = get_node_ids = push_messages = pull_messages = send_and_receive = get_nodes = None  # type: ignore[assignment]
+
+
+def test_a_server_knows_whether_it_deploys() -> None:
+    class Simulation(InMemoryGrid):
+        def __init__(self) -> None:
+            pass
+
+    assert is_deployed(_Remote())
+    assert not is_deployed(Simulation())
+    assert not is_deployed(InProcessGrid(app, 1))
 
 
 def test_every_method_says_how_much_work_it_is() -> None:
