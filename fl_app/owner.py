@@ -28,8 +28,8 @@ _MOST_RECORDS = 10**8
 _PUBLISHED = 0.01
 # Of any limit; so that sums and products with it stay finite.
 _LARGEST = 1e300
-# Some tens of seconds of one core for a small table.
-_USUAL_WORK = Work(nodes=2_000_000, scores=200_000_000, products=10**12)
+# About half a minute of one core for trees, some minutes for networks.
+_USUAL_WORK = Work(nodes=2_000_000, scores=50_000_000, products=10**12)
 # The same words for whatever stands in the way: more would tell a server what other runs have spent.
 _ALL_RUNS = "all runs together would spend more than this node's owner allows"
 _NO_BUDGET_FILE = "this node cannot keep its budget-file; its log says why"

@@ -148,7 +148,7 @@ def test_a_schema_of_many_features_makes_few_nodes_much_work() -> None:
         if sends:
             check(experiment, **{"max-epsilon": 2.0})
             continue
-        with pytest.raises(Refused, match=r"work on 569833506 scores \(of candidate splits\), .* its max-scores 2000"):
+        with pytest.raises(Refused, match=r"work on 569833506 scores \(of candidate splits\), .* its max-scores 5000"):
             check(experiment, **{"max-epsilon": 2.0})
 
 
