@@ -19,6 +19,7 @@ from flwr.app import RecordDict
 from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.noise import Noise
 from dpforest.schema import Schema
+from dpforest.settings import Settings
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -254,8 +255,8 @@ class Method:
     ----------
     name : str
         As in ``conf/strategy``.
-    settings : type
-        Frozen dataclass that validates its values.
+    settings : type of Settings
+        Frozen dataclass; what its values may be and mean stands in it.
     server : type of ServerSide
     client : type of ClientSide
     unit : str
@@ -275,7 +276,7 @@ class Method:
     """
 
     name: str
-    settings: type
+    settings: type[Settings]
     server: Callable[[Task], ServerSide]
     client: Callable[[], ClientSide]
     unit: str

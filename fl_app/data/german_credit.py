@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from dpforest.errors import SchemaError
 from dpforest.schema import Feature, Schema
 from fl_app.data.files import data_folder
-from fl_app.data.source import DataError, DataSource, Rows, check_choice, inside_bounds
+from fl_app.data.source import DataError, DataSource, Rows, SourceSettings, inside_bounds
 
 FILE = "german.data"
 
@@ -71,16 +70,14 @@ RISKS = {"1": "good", "2": "bad"}
 
 
 @dataclass(frozen=True)
-class GermanCreditSettings:
+class GermanCreditSettings(SourceSettings):
     """Where the table is.
 
     Parameters
     ----------
-    path : str or None
-        Folder of ``german.data``, which may lie in a folder of it; None means
+    path
+        Folder of ``german.data``, which may lie in a folder of it; null means
         ``$DPFOREST_DATA/german_credit``.
-    out_of_bounds : {"clip", "refuse"}
-        What to do with a number outside its public bounds.
 
     Raises
     ------
@@ -89,10 +86,6 @@ class GermanCreditSettings:
     """
 
     path: str | None = None
-    out_of_bounds: Literal["clip", "refuse"] = "clip"
-
-    def __post_init__(self) -> None:
-        check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
 
 
 class GermanCreditSource(DataSource):

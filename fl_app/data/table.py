@@ -6,23 +6,22 @@ client, where the file's stem is the client's name.
 
 from __future__ import annotations
 
-import difflib
 import io
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpforest.errors import SchemaError
+from dpforest.errors import SchemaError, did_you_mean
 from dpforest.schema import Schema
 from fl_app.data.cache import Recent, state_of
 from fl_app.data.csv_file import split_header
 from fl_app.data.files import files_by_name
-from fl_app.data.source import DataError, DataSource, Rows, check_choice
+from fl_app.data.source import DataError, DataSource, Rows, SourceSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,22 +32,20 @@ SUFFIXES = (".csv", ".parquet")
 
 
 @dataclass(frozen=True)
-class TableSettings:
+class TableSettings(SourceSettings):
     """Where the table is.
 
     Parameters
     ----------
-    path : str or None
-        A ``.csv`` or ``.parquet`` file, or a folder of them with one file a client. None: every node has a file or
+    path
+        A ``.csv`` or ``.parquet`` file, or a folder of them with one file a client. Null: every node has a file or
         folder of its own, named by ``data-path`` in its node configuration.
-    schema : str, mapping or None
+    schema
         The schema file (YAML), or its content; see `dpforest.schema.Schema.from_dict`.
-    client_column : str or None
+    client_column
         Names each row's client; needed for one file, not used for a folder.
-    recording_column : str or None
+    recording_column
         Names each row's recording; without it a client's rows are one recording.
-    out_of_bounds : {"clip", "refuse"}
-        What to do with a cell outside its column's public bounds.
 
     Raises
     ------
@@ -60,12 +57,11 @@ class TableSettings:
     schema: str | Mapping[str, Any] | None = None
     client_column: str | None = None
     recording_column: str | None = None
-    out_of_bounds: Literal["clip", "refuse"] = "clip"
 
     def __post_init__(self) -> None:
         if not self.schema:
             raise DataError("dataset.schema is missing: give the YAML file that names columns, bounds and classes")
-        check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
+        super().__post_init__()
 
 
 class TableSource(DataSource):
@@ -281,9 +277,9 @@ def _read_frame(path: Path, numeric: list[str], text: list[str]) -> pd.DataFrame
 def _require(path: Path, columns: Iterable[str], found: list[str]) -> None:
     for name in columns:
         if name not in found:
-            near = difflib.get_close_matches(name, found, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise DataError(f"{path.name} has no column {name!r}{hint} It has {', '.join(map(repr, found))}")
+            raise DataError(
+                f"{path.name} has no column {name!r}{did_you_mean(name, found)} It has {', '.join(map(repr, found))}"
+            )
 
 
 def _as_text(column: pd.Series) -> pd.Series:
