@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from flwr.app import RecordDict
 
+from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.noise import Noise
 from dpforest.schema import Schema
@@ -273,6 +274,8 @@ class Method:
     beside : callable of settings to mapping of str to mapping
         Methods, with their settings, that a simulation runs beside it on the same rows, for comparison, each with a
         budget of its own; none by default.
+    requires : callable of str to None
+        Raises ``DPForestError`` where something that the method of that name needs is not installed; imports nothing.
     """
 
     name: str
@@ -285,6 +288,13 @@ class Method:
     self_protecting: bool | Callable[[Any], bool] = False
     uses_budget: bool = True
     beside: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
+    requires: Callable[[str], None] = lambda name: None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.settings, type) and issubclass(self.settings, Settings)):
+            raise DPForestError(
+                f"settings of the method {self.name!r} must be a subclass of dpforest.settings.Settings"
+            )
 
     def trust_under(self, settings: Any) -> str:
         """Who must be trusted under settings of this method."""

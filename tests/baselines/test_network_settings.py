@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from baselines.fedavg.settings import FedAvgSettings
 from baselines.mlp.architecture import BadWeights
 from dpforest.errors import DPForestError
 from dpforest.schema import Feature, Schema
+from fl_app import server_app
 from strategies.registry import get_method
 
 NAMES = ["fedavg", "dp_fedavg", "dp_fedavg_published", "dp_sgd", "centralized_mlp", "standalone_mlp"]
@@ -40,6 +42,14 @@ def test_without_tensorflow_one_line_names_the_command(name: str, monkeypatch: p
     with pytest.raises(DPForestError, match=r'pip install "dpforest\[mlp\]"') as caught:
         method.server(make_task(method))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_tensorflow_flwr_run_ends_before_it_waits_for_nodes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend.importlib.util, "find_spec", lambda name: None)
+    context = SimpleNamespace(run_config={"overrides": f"strategy={name}"})
+    with pytest.raises(DPForestError, match=r'pip install "dpforest\[mlp\]"'):
+        server_app.main(None, context)  # without a grid
 
 
 @pytest.mark.parametrize(
