@@ -28,5 +28,5 @@ class PrivacyLeakWarning(UserWarning):
 
 def did_you_mean(name: object, options: Iterable[str]) -> str:
     """ "; did you mean 'x'?" with the nearest option, or nothing where none is near."""
-    near = difflib.get_close_matches(str(name), list(options), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(name)[:100], list(options), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""

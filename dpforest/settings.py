@@ -128,21 +128,21 @@ class Settings:
         for name in values:
             if name not in _hints(cls):
                 raise cls.error(cls.unknown_option(str(name), where))
-        for option in describe(cls):
-            if option.default is dataclasses.MISSING and option.name not in values:
-                raise cls.error(f"{where}: missing option {option.name!r}")
+        for field in dataclasses.fields(cls):
+            if field.name not in values and _default(field) is dataclasses.MISSING:
+                raise cls.error(f"{where}: missing option {field.name!r}")
         return cls(**values)
 
     @classmethod
     def unknown_option(cls, name: str, where: str) -> str:
         """The sentence about an option that does not exist."""
         known = list(_hints(cls))
-        return f"{where}: unknown option {name!r}{did_you_mean(name, known)} (options: {', '.join(known)})"
+        return f"{where}: unknown option {quoted(name)}{did_you_mean(name, known)} (options: {', '.join(known)})"
 
     @staticmethod
     def unknown_word(value: Any, words: Sequence[str]) -> str:
         """The sentence about a value that is none of the words."""
-        return f"{shown(value)} must be {_one_of(words)}{did_you_mean(value, words)}"
+        return f"{quoted(value)} must be {_one_of(words)}{did_you_mean(value, words)}"
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def refusal(value: Any, hint: Any, unknown_word: Any = Settings.unknown_word) ->
             if not said and (sentence := refusal(part, inner, unknown_word)):
                 return place + sentence
     if said:
-        return f" {shown(value)} must {said}"
+        return f" {quoted(value)} must {said}"
     words = _words_of(hint, notes)
     if isinstance(value, str):
         words = words or next(
@@ -212,7 +212,7 @@ def refusal(value: Any, hint: Any, unknown_word: Any = Settings.unknown_word) ->
         )
     if words and all(isinstance(word, str) for word in words):
         return f" {unknown_word(value, words)}"
-    return f" {shown(value)} must be {_allowed(hint, notes)}"
+    return f" {quoted(value)} must be {_allowed(hint, notes)}"
 
 
 def allowed_words(hint: Any) -> str:
@@ -286,7 +286,7 @@ def _words_of(hint: Any, notes: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(words)
 
 
-def shown(value: Any) -> str:
+def quoted(value: Any) -> str:
     """A wrong value as an error shows it."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

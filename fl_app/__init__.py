@@ -1,6 +1,6 @@
 """How methods run: the Flower app, the simulation session, data sets, results and commands.
 
-Importing it makes ``strategies``, ``baselines`` and ``dpforest`` those that stand beside it, whatever folders of the
+Importing it makes ``strategies``, ``baselines`` and ``dpforest`` those that stand next to it, whatever folders of the
 same names the working directory or the path has.
 """
 
@@ -14,8 +14,8 @@ _HOME = str(Path(__file__).resolve().parent.parent)
 _OURS = ("dpforest", "strategies", "baselines")
 
 
-class _Beside:
-    """Finds our packages beside this one; others do not matter to it."""
+class _OurPackages:
+    """Finds our packages next to this one, and nothing else."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
@@ -29,7 +29,7 @@ def _folder(spec: importlib.machinery.ModuleSpec | None) -> Path | None:
 
 def _prefer_ours() -> None:
     for name in _OURS:
-        ours = _folder(_Beside.find_spec(name))
+        ours = _folder(_OurPackages.find_spec(name))
         first = _folder(importlib.util.find_spec(name))
         if ours is None or first in (None, ours):
             continue
@@ -38,7 +38,7 @@ def _prefer_ours() -> None:
                 f"{first} was imported as {name!r}, and dpforest brings a package of that name: rename it"
             )
         logging.getLogger(__name__).warning("%s is not used: %r is the package of dpforest in %s", first, name, ours)
-    sys.meta_path.insert(0, _Beside)
+    sys.meta_path.insert(0, _OurPackages)
 
 
 _prefer_ours()

@@ -13,9 +13,9 @@ from strategies.registry import GROUP, outside_conf
 
 
 def conf_folder() -> Path:
-    """Our ``conf`` folder: inside this package when installed, beside it in a checkout or FAB."""
+    """Our ``conf`` folder: inside this package when installed, next to it in a checkout or FAB."""
     here = Path(__file__).resolve().parent
-    # Beside an installed package stand the folders of others.
+    # Next to an installed package stand the folders of others.
     for folder in (here / "conf", here.parent / "conf"):
         if (folder / "config.yaml").is_file():
             return folder

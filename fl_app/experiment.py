@@ -15,7 +15,7 @@ import numpy as np
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget
 from dpforest.schema import Schema
-from dpforest.settings import Positive, Range, Says, Seed, Settings, shown
+from dpforest.settings import Positive, Range, Says, Seed, Settings, quoted
 from fl_app.data import DataSource, Evaluation, Partition, build_source, client_roles, client_schema, public_rows
 from strategies.method import Method, Task
 from strategies.registry import get_method
@@ -41,7 +41,7 @@ def level_epsilon(level: Any) -> float:
         return 1.0
     if not isinstance(level, str) or level not in LEVELS:
         told = ", ".join(f"{name} (epsilon {epsilon:g})" for name, epsilon in LEVELS.items())
-        raise ConfigurationError(f"privacy.level {shown(level)} must be one of {told}, or null")
+        raise ConfigurationError(f"privacy.level {quoted(level)} must be one of {told}, or null")
     return LEVELS[level]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dpforest.schema import Feature, Schema
-from dpforest.settings import OneOf, Positive, Range, Says, Seed, Whole, shown
+from dpforest.settings import OneOf, Positive, Range, Says, Seed, Whole, quoted
 from fl_app.data import quality
 from fl_app.data.cache import Recent, state_of
 from fl_app.data.files import files_by_name
@@ -85,7 +85,7 @@ class ExerciseSettings(SourceSettings):
 
     def __post_init__(self) -> None:
         if not isinstance(self.bounds, Mapping):
-            raise DataError(f"dataset.bounds {shown(self.bounds)} must name a range [low, high] for each sensor")
+            raise DataError(f"dataset.bounds {quoted(self.bounds)} must name a range [low, high] for each sensor")
         super().__post_init__()
         if self.synthetic is not None and self.path is not None:
             raise DataError("dataset.path and dataset.synthetic exclude each other: read files, or make rows up")

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpforest.errors import DPForestError, SchemaError, did_you_mean
 from dpforest.schema import Schema
-from dpforest.settings import Settings, shown
+from dpforest.settings import Settings, quoted
 from fl_app.data import cache
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class DataSettings(Settings):
     @staticmethod
     def unknown_word(value: Any, words: Sequence[str]) -> str:
         """The sentence about a value that is none of the words."""
-        return f"{shown(value)} is unknown:{did_you_mean(value, words)[1:]} there are {', '.join(words)}"
+        return f"{quoted(value)} is unknown:{did_you_mean(value, words)[1:]} there are {', '.join(words)}"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from fl_app.data.files import data_folder, tar_members
 from fl_app.data.source import DataError, DataSource, Rows, SourceSettings, inside_bounds
 
 Sensor = Literal["watch_accel", "watch_gyro", "phone_accel", "phone_gyro"]
-SENSORS = ("watch_accel", "watch_gyro", "phone_accel", "phone_gyro")
+SENSORS = get_args(Sensor)
 SUBJECTS = tuple(str(number) for number in range(1600, 1651) if number != 1614)
 # their files of this sensor are copies of subject 1610's
 FAULTY: Mapping[str, tuple[str, ...]] = {"phone_accel": ("1611", "1612", "1613", "1615", "1616", "1617")}

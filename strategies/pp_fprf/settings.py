@@ -9,6 +9,11 @@ from typing import Annotated, Any, Literal
 from dpforest.errors import DPForestError
 from dpforest.settings import InnerShare, Range, Says, Settings, inside
 
+Trees = Annotated[int, Range(1, 1000)]
+Depth = Annotated[int, Range(1, 30)]
+Voting = Literal["hard", "soft"]
+Slices = Annotated[int, Range(1, 10_000)]
+
 
 @dataclass(frozen=True)
 class TreeSettings(Settings):
@@ -30,11 +35,11 @@ class TreeSettings(Settings):
         Share of a user's training rows that no tree sees; PP-FPRF selects trees on them.
     """
 
-    trees: Annotated[int, Range(1, 1000)] = 20
-    depth: Annotated[int, Range(1, 30)] = 15
+    trees: Trees = 20
+    depth: Depth = 15
     features: Literal["sqrt"] | Annotated[int, Range(1, 10_000)] = "sqrt"
     min_rows: Annotated[int, Range(2, 10**6)] = 5
-    voting: Literal["hard", "soft"] = "hard"
+    voting: Voting = "hard"
     validation_share: Annotated[float, Range(0, 0.9)] = 0.125
 
     def candidates(self, n_features: int) -> int:
@@ -60,12 +65,12 @@ class GlobalSettings(TreeSettings):
     """
 
     accounting: Literal["tight", "published"] = "tight"
-    trees: Annotated[int, Range(1, 1000)] = 5
-    depth: Annotated[int, Range(1, 30)] = 6
-    voting: Literal["hard", "soft"] = "soft"
+    trees: Trees = 5
+    depth: Depth = 6
+    voting: Voting = "soft"
     vote_share: InnerShare = 0.3
     size_share: InnerShare = 0.1
-    slices: Annotated[int, Range(1, 10_000)] = 1
+    slices: Slices = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,7 +129,7 @@ class PersonalSettings(GlobalSettings):
     least_equal: Annotated[float, Range(0, 1)] = 0.8
     buckets: Annotated[int, Range(2, 10_000)] = 16
     similarity_share: InnerShare = 0.05
-    slices: Annotated[int, Range(1, 10_000)] = 8
+    slices: Slices = 8
     offered: Literal["all", "own"] = "all"
     select: Literal["incremental", "incremental_ties", "greedy", "all"] = "greedy"
     prior: Annotated[float, Range(0, 1e6)] | None = 0.1

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import test_end_to_end
 from hand_made import CLIENTS, write_table
 
 from dpforest.errors import DPForestError
 from fl_app.config import compose_config
-from fl_app.run_folder import read_run
+from fl_app.run_folder import find_runs, read_run
 from strategies import registry
 
 ROOT = Path(__file__).resolve().parents[2]
+flower = test_end_to_end.flower
 PROJECT = ROOT / "tests" / "packages" / "majority_votes"
 
 
@@ -57,6 +59,32 @@ def test_an_installed_package_brings_a_method(installed: Path, tmp_path: Path, k
     assert run["privacy"]["epsilon"] == pytest.approx(4.0)
     counts = json.loads((tmp_path / "run" / "model" / "counts.json").read_text())
     assert counts == pytest.approx([CLIENTS * 72 / 3] * 3, abs=15)
+
+
+@pytest.fixture
+def on_the_path(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package is where the processes of Flower look."""
+    plain = test_end_to_end.environment
+    path = f"{ROOT}{os.pathsep}{installed}"
+    monkeypatch.setattr(test_end_to_end, "environment", lambda home, **more: plain(home, PYTHONPATH=path, **more))
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("on_the_path")
+def test_flwr_runs_a_method_of_an_installed_package(tmp_path: Path, flower: dict[str, str]) -> None:
+    options = "strategy=majority_votes strategy.share=0.5 privacy.epsilon=8 partition.clients=2"
+    command = ["flwr", "run", str(ROOT), "--stream", "--federation-config", "num-supernodes=2", "--run-config"]
+    done = subprocess.run(
+        [*command, f"overrides='{options}' output='{tmp_path / 'runs'}'"],
+        cwd=tmp_path,
+        env=flower,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    (run,) = find_runs([tmp_path / "runs"])
+    assert read_run(run)["privacy"]["epsilon"] == pytest.approx(4.0)
 
 
 @pytest.fixture
