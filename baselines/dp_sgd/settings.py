@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from baselines.mlp.architecture import Architecture
 from baselines.mlp.calibration import Accountant
@@ -14,9 +14,11 @@ from baselines.mlp.settings import NetworkSettings, PublicOrPrivate, RoundSettin
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget
 from dpforest.schema import Schema
-from dpforest.settings import Auto, Positive, Share, Whole
+from dpforest.settings import Auto, Positive, Range, Share, Whole
 
 _MANY_ROWS = 10_000
+# Inside these, no clipped gradient overflows or loses digits, in single precision too.
+CLIPS = (1e-6, 1e6)
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
     standardize_share: Share = 0.4
     batch: Whole | Auto = "auto"
     steps: Whole | Auto = "auto"
-    clip: Positive = 1.0
+    clip: Annotated[float, Range(*CLIPS)] = 1.0
     optimizer: Literal["sgd", "adam"] = "sgd"
     learning_rate: Positive | Auto = "auto"
     momentum: Share | Auto = "auto"

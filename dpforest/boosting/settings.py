@@ -64,7 +64,7 @@ class BoostSettings(Settings):
     trees_per_round: Annotated[int, Range(1, 1000)] | Auto = "auto"
     depth: Annotated[int, Range(1, MAX_DEPTH)] | Auto = "auto"
     pure: bool = False
-    clip: Annotated[float, inside(0, 1000)] | Auto = "auto"
+    clip: Annotated[float, inside(1e-6, 1000)] | Auto = "auto"
     count_share: Annotated[float, inside(0, 10)] = 0.2
     marginal_share: Annotated[float, inside(0, 1)] = 0.05
     bins: Annotated[int, Range(2, 255)] = 64
