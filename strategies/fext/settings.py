@@ -12,7 +12,7 @@ from dpforest.forest.forest import Output
 from dpforest.growers import GrowerSettings
 from dpforest.growers.regression import RegressionSettings, TargetClip
 from dpforest.growers.settings import Bins, Depth, Growth, SharedBelow, Trees
-from dpforest.schema import Schema
+from dpforest.schema import MOST_ROWS, Schema
 from dpforest.settings import Auto, InnerShare, Positive, Range, Settings, Whole, check_setting
 
 Score = Literal["r2", "accuracy", "negative_mse", "pearson"]
@@ -93,7 +93,7 @@ class FextSettings(Settings):
     patience: Whole | None = None
     own_model: Literal["compare", "ignore"] = "compare"
     own_share: InnerShare = 0.05
-    rows: Literal["schema"] | Whole = "schema"
+    rows: Literal["schema"] | Annotated[int, Range(1, MOST_ROWS)] = "schema"
     selection: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
     bins: Bins | Auto = "auto"
     depth: Annotated[int, Range(1, DEEPEST)] | Auto = "auto"

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from dpforest.errors import DPForestError
 from dpforest.growers import GrowerSettings
 from dpforest.growers.settings import Bins, Growth, LeafShare, SharedBelow
-from dpforest.schema import Schema
+from dpforest.schema import MOST_ROWS, Schema
 from dpforest.settings import Auto, Range, Settings
 
 _FALLBACK_ROWS = 1000
@@ -49,7 +49,7 @@ class LdpBaggingSettings(Settings):
     leaf_share: LeafShare = 0.4
     depth_growth: Growth | Auto = "auto"
     shared_below: SharedBelow | Auto | None = "auto"
-    rows: Literal["schema"] | Annotated[int, Range(1, 10**12)] = "schema"
+    rows: Literal["schema"] | Annotated[int, Range(1, MOST_ROWS)] = "schema"
     min_leaf: Annotated[int, Range(1, 10**9)] = 10
     leaf_values: Literal["as_noised", "clipped"] = "as_noised"
 

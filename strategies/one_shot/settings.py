@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from dpforest.growers import GrowerSettings
-from dpforest.schema import Schema
-from dpforest.settings import Range, Says, Whole
+from dpforest.schema import MOST_ROWS, Schema
+from dpforest.settings import Range, Says
 
 # Share of the budget for a noised row count, where the rule for ``auto`` asks for one.
 COUNT_SHARE = 0.01
@@ -31,9 +31,10 @@ class OneShotSettings(GrowerSettings):
         see `dpforest.growers.balance_votes`.
     """
 
-    rows: Annotated[Literal["schema", "noised"] | Whole, Says("be 'schema', 'noised' or a whole number from 1")] = (
-        "schema"
-    )
+    rows: Annotated[
+        Literal["schema", "noised"] | Annotated[int, Range(1, MOST_ROWS)],
+        Says("be 'schema', 'noised' or a whole number from 1"),
+    ] = "schema"
     candidate_bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     balance: Annotated[float, Range(0, 1)] = 0.5
 
