@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from dpforest.errors import DPForestError
+from dpforest.ledger import rounded_up
 from fl_app.figures.base import short_trust, short_unit
 from fl_app.figures.epsilon import write_figures
 from fl_app.figures.federation import write_federation_figures
@@ -57,7 +58,7 @@ def comparison(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str
         # A sweep over epsilon repeats what pays no heed to it.
         group = group.drop_duplicates(["pair", primary])
         scores = group[primary].dropna()
-        cells = [*map(str, setting), f"{epsilon:g}", f"{delta:g}" if math.isfinite(epsilon) else "-"]
+        cells = [*map(str, setting), rounded_up(epsilon), rounded_up(delta) if math.isfinite(epsilon) else "-"]
         cells += [str(holds), str(unit), str(trust)]
         cells += [str(len(group)), f"{decimals(scores.mean())} [{decimals(scores.min())} to {decimals(scores.max())}]"]
         if "balanced_accuracy" in frame:

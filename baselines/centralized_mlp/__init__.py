@@ -4,7 +4,7 @@ from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import CentralizedClient, CentralizedServer
 from baselines.mlp.backend import require_tensorflow
 from dpforest.ledger import RECORD_UNIT
-from strategies.method import Method
+from strategies.method import Method, Work
 
 METHODS = (
     Method(
@@ -16,5 +16,6 @@ METHODS = (
         trust="server trusted with every row",
         uses_budget=False,
         requires=require_tensorflow,
+        work=lambda task: Work(),
     ),
 )

@@ -4,6 +4,7 @@ from baselines.dp_fedavg_published.client import PublishedClient
 from baselines.dp_fedavg_published.server import PublishedServer
 from baselines.dp_fedavg_published.settings import PublishedSettings
 from baselines.mlp.backend import require_tensorflow
+from baselines.mlp.sides import local_work
 from dpforest.ledger import RECORD_UNIT
 from strategies.method import Method
 
@@ -17,5 +18,6 @@ METHODS = (
         trust="server not trusted",
         default_rounds=10,
         requires=require_tensorflow,
+        work=local_work,
     ),
 )

@@ -2,6 +2,7 @@
 
 from baselines.centralized_mlp.settings import WholeSettings
 from baselines.mlp.backend import require_tensorflow
+from baselines.mlp.sides import local_work
 from baselines.standalone_mlp.sides import StandaloneClient, StandaloneServer
 from dpforest.ledger import RECORD_UNIT
 from strategies.method import Method
@@ -17,5 +18,6 @@ METHODS = (
         self_protecting=True,
         uses_budget=False,
         requires=require_tensorflow,
+        work=local_work,
     ),
 )

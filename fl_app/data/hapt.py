@@ -28,7 +28,7 @@ from dpforest.settings import Says
 from fl_app.data.files import data_folder, subject_files, text_contents
 from fl_app.data.motion import separate
 from fl_app.data.signals import Recording, SignalSource
-from fl_app.data.source import DataError
+from fl_app.data.source import DataError, Text
 from fl_app.data.windows import Features, Groups, Windower, WindowSettings
 
 TEXT = re.compile(r"(acc|gyro)_exp(\d\d)_user(?P<subject>\d\d)\.txt")
@@ -65,7 +65,7 @@ class HaptSettings(WindowSettings):
     features: Features = "uci"
     classes: Annotated[Literal[12, 6], Says("be 12, or 6 for no postural transitions")] = 12
     separate: bool = True
-    path: str | None = None
+    path: Text = None
 
 
 class HaptSource(SignalSource):

@@ -20,7 +20,7 @@ import numpy as np
 from dpforest.schema import Feature
 from fl_app.data.files import data_folder, subject_files, text_contents
 from fl_app.data.signals import Recording, SignalSource
-from fl_app.data.source import DataError
+from fl_app.data.source import DataError, Text
 from fl_app.data.windows import Groups, Length, WindowSettings
 
 TEXT = re.compile(r"HuGaDB_v\d_various_(?P<subject>\d\d)_(\d\d)\.txt")
@@ -45,7 +45,7 @@ class HugadbSettings(WindowSettings):
     """
 
     length: Length = 60
-    path: str | None = None
+    path: Text = None
 
 
 class HugadbSource(SignalSource):
