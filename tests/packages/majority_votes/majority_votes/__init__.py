@@ -11,7 +11,18 @@ import numpy as np
 from dpforest.ledger import RECORD_UNIT, Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from dpforest.settings import InnerShare, Settings
-from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, Method, ServerSide, Task, Update
+from strategies.method import (
+    Arrays,
+    ClientSide,
+    ClientTask,
+    ClientUpdate,
+    Method,
+    Released,
+    ServerSide,
+    Task,
+    Update,
+    Work,
+)
 
 
 @dataclass(frozen=True)
@@ -37,9 +48,8 @@ class MajorityClient(ClientSide):
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         exact = np.bincount(y, minlength=task.schema.n_outputs)
         counts = _counts(task)
-        return Update(
-            {"counts": counts.release(exact, counts.entry("class counts"), task.ledger, task.noise("counts"))}
-        )
+        noised = counts.release(exact, counts.entry("class counts"), task.ledger, task.noise("counts"))
+        return Update(Released(task.ledger, {"counts": noised}))
 
     def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
         return np.tile(arrays["shares"], (len(X), 1))
@@ -67,4 +77,5 @@ METHOD = Method(
     unit=RECORD_UNIT,
     trust="server and other clients not trusted",
     self_protecting=True,
+    work=lambda task: Work(),
 )
