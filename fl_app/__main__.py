@@ -139,6 +139,7 @@ def _job(config: DictConfig) -> None:
 
 
 def _run(config: DictConfig, experiment: Experiment, output: Path, overrides: list[str]) -> None:
+    experiment.method.requires(experiment.method.name)
     name = _sweep.folder.name if _sweep.folder else "single runs"
     tracker = build_tracker(config.tracking, name, (_sweep.folder or output).absolute().parent)
     wanted = config.engine.nodes or experiment.partition.count(experiment.source)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
@@ -16,6 +14,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from dpforest.errors import did_you_mean
+from fl_app.conf_folders import conf_folder, conf_folders
 from fl_app.experiment import LEVELS, ConfigurationError, Experiment
 
 # Keys of the configuration that say where a run happens, or that others are made of.
@@ -23,15 +23,6 @@ _NOT_EXPERIMENT = ("engine", "output", "tracking", "default_delta", "vary")
 
 # In conf/privacy an epsilon that is not given is that of the level; a bad level is refused by the experiment.
 OmegaConf.register_new_resolver("epsilon_of", lambda level: LEVELS.get(str(level), 1.0), replace=True)
-
-
-def conf_folder() -> Path:
-    """The ``conf`` folder: beside this package in a checkout or FAB, inside it when installed."""
-    here = Path(__file__).resolve().parent
-    for folder in (here.parent / "conf", here / "conf"):
-        if (folder / "config.yaml").is_file():
-            return folder
-    raise ConfigurationError("the conf folder is missing; reinstall dpforest")
 
 
 def compose_config(overrides: Sequence[str]) -> DictConfig:
@@ -85,7 +76,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
             for value in _values(override):
                 if value not in groups[name] and value != "null":
                     raise ConfigurationError(
-                        f"no {name} {value!r}{_nearest(value, groups[name])} (there are {', '.join(groups[name])})"
+                        f"no {name} {value!r}{did_you_mean(value, groups[name])} (there are {', '.join(groups[name])})"
                     )
             choices.append(f"{name}={_values(override)[0]}")
     known = set(_keys(_compose(choices)))
@@ -93,7 +84,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
         name = override.key_or_group
         if name in groups or name in known or name.startswith("hydra") or override.is_add() or override.is_delete():
             continue
-        raise ConfigurationError(f"no option {name!r}{_nearest(name, sorted(known | set(groups)))}")
+        raise ConfigurationError(f"no option {name!r}{did_you_mean(name, sorted(known | set(groups)))}")
 
 
 def parse_overrides(overrides: Sequence[str]) -> list[Override]:
@@ -126,11 +117,11 @@ def _compose(overrides: Sequence[str]) -> DictConfig:
 
 
 def _groups() -> dict[str, list[str]]:
-    return {
-        folder.name: sorted(file.stem for file in folder.glob("*.yaml"))
-        for folder in sorted(conf_folder().iterdir())
-        if folder.is_dir() and any(folder.glob("*.yaml"))
-    }
+    groups: dict[str, list[str]] = {}
+    for folder in conf_folders():
+        for file in sorted(folder.glob("*/*.yaml")):
+            groups.setdefault(file.parent.name, []).append(file.stem)
+    return {name: sorted(files) for name, files in sorted(groups.items())}
 
 
 def _values(override: Override) -> list[str]:
@@ -146,8 +137,3 @@ def _keys(config: Any, prefix: str = "") -> Iterator[str]:
         value = OmegaConf.select(config, str(key)) if not OmegaConf.is_missing(config, key) else None
         if isinstance(value, DictConfig):
             yield from _keys(value, f"{path}.")
-
-
-def _nearest(name: str, options: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""

@@ -31,7 +31,7 @@ from strategies.pp_fprf.client import AloneClient, PersonalClient
 from strategies.pp_fprf.growth import Group, Growth
 
 SMALL = {"trees": 3, "depth": 4, "features": 2, "min_rows": 5, "voting": "soft"}
-PERSONAL = SMALL | {"name": "pp_fprf", "k": 2, "functions": 4, "beside": []}
+PERSONAL = SMALL | {"name": "pp_fprf", "k": 2, "functions": 4, "slices": 1, "beside": []}
 PUBLISHED = {"accounting": "published", "prior": None}
 
 
