@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import dataclasses
+import io
 import logging
 import math
 import sys
@@ -24,9 +26,9 @@ from fl_app.grids import in_process, roster, wait_for_nodes
 from fl_app.jobs import default_output, output_base, run_job
 from fl_app.results import write_results
 from fl_app.run_folder import write_failure
-from fl_app.screen import Bars, log_to_screen
+from fl_app.screen import Bars, log_to_screen, run_command
 from fl_app.session import SimulationSession, quiet_flower
-from fl_app.sweep import Missing, count_runs, is_sweep, place_runs, resume_option, split_resume
+from fl_app.sweep import Missing, count_runs, is_sweep, join_flags, place_runs, resume_option, shows_only, split_resume
 from fl_app.tracking import build_tracker
 from strategies.method import TooFewClients
 
@@ -173,16 +175,29 @@ def _report() -> None:
         )
 
 
+def _show() -> int:
+    """Print what Hydra shows, at once: where nobody reads on, Hydra would report the broken pipe as a defect."""
+    shown = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(shown):
+            _job()
+    finally:
+        print(shown.getvalue(), end="")
+    return 0
+
+
 def main() -> int:
     """Run, and say by the exit code whether everything went well."""
     quiet_flower()
     log_to_screen()
     atexit.register(_engine.close)
     try:
-        sys.argv[1:], resumed = split_resume(sys.argv[1:])
+        sys.argv[1:], resumed = split_resume(join_flags(sys.argv[1:]))
         overrides = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
         check_overrides(overrides)
         sys.argv[1:] = place_runs(sys.argv[1:])
+        if shows_only(sys.argv[1:]):
+            return _show()
         if is_sweep(sys.argv[1:]):
             _sweep.runs = count_runs(overrides)
         elif any(text.startswith("experiment=") for text in overrides) and (runs := count_runs(overrides)) > 1:
@@ -211,4 +226,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

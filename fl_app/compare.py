@@ -22,7 +22,7 @@ from fl_app.figures.users import user_table, write_user_figures
 from fl_app.report.answer import answer, in_words
 from fl_app.report.gather import Gathered, Section, gather
 from fl_app.results import telling_columns
-from fl_app.screen import screen_width
+from fl_app.screen import run_command, screen_width
 from fl_app.tables import columns, decimals, human_bytes
 
 
@@ -122,4 +122,4 @@ def _draw(gathered: Gathered, target: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -23,6 +23,7 @@ from dpforest.explain import explain_prediction
 from dpforest.forest import Forest, load
 from fl_app.data.csv_file import TOO_LONG_REMEDY, CsvFile, read_csv
 from fl_app.data.source import DataError
+from fl_app.screen import run_command
 
 _NAMED = 5  # rows that are named when they cannot be predicted
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # beginnings of a cell that spreadsheets calculate; some wide
@@ -143,4 +144,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)
