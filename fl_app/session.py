@@ -7,10 +7,8 @@ background thread; its ServerApp hands its grid out and waits until the session 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -158,11 +156,3 @@ class SimulationSession:
         if self._address:
             init_args["address"] = self._address
         return {"init_args": init_args, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
-
-
-def quiet_flower() -> None:
-    """Keep Flower's and Ray's notices off a user's screen; warnings and errors stay."""
-    os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
-    os.environ.setdefault("RAY_DEDUP_LOGS", "1")
-    logging.getLogger("flwr").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", category=FutureWarning, module="ray")
