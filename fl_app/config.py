@@ -188,8 +188,12 @@ def _each_choice(choices: dict[str, list[str]]) -> Iterator[list[str]]:
 
 def known_options(choices: Sequence[str]) -> set[str]:
     """Names of all options that there are under some choices of groups."""
-    config = load_config(choices)
-    return set(_keys({key: config[key] for key in config if key != "hydra"}, config))
+    return set(option_names(load_config(choices)))
+
+
+def option_names(config: DictConfig) -> Iterator[str]:
+    """Names of all options of a composed configuration, groups included; not Hydra's own."""
+    return _keys((key for key in config if key != "hydra"), config)
 
 
 def _is_hydra(override: Override) -> bool:

@@ -11,7 +11,15 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from dpforest.errors import did_you_mean
-from fl_app.config import known_options, load_config, option_groups, parse_overrides, search_path, started_hydra
+from fl_app.config import (
+    known_options,
+    load_config,
+    option_groups,
+    option_names,
+    parse_overrides,
+    search_path,
+    started_hydra,
+)
 from fl_app.experiment import ConfigurationError
 
 log = logging.getLogger(__name__)
@@ -20,7 +28,15 @@ _EXPERIMENT = "experiment"
 
 def sweep_config(overrides: Sequence[str]) -> DictConfig:
     """The configuration of a sweep as Hydra's launchers and sweepers take it: without the values of its axes."""
-    config = load_config(overrides, RunMode.MULTIRUN)
+    parsed = parse_overrides(overrides)
+    groups = option_groups(parsed)
+    # What is set in a group may be there in one of its choices only: then it is for the runs.
+    inner = [each for each in parsed if each.key_or_group.partition(".")[0] in groups and "." in each.key_or_group]
+    rest = [str(each.input_line) for each in parsed if each not in inner]
+    known = set(option_names(load_config(rest, RunMode.MULTIRUN)))
+    fitting = [str(each.input_line) for each in inner if each.is_add() or each.key_or_group in known]
+    config = load_config([*rest, *fitting], RunMode.MULTIRUN)
+    config.hydra.overrides.task = [str(each.input_line) for each in parsed if not each.is_hydra_override()]
     config.hydra.mode = RunMode.MULTIRUN
     config.hydra.sweep.dir = str(config.hydra.sweep.dir)  # it may hold the time, which must not go on
     return config
@@ -53,7 +69,7 @@ def _single_experiments(overrides: Sequence[str]) -> list[list[str]]:
 
 
 def _product(overrides: Sequence[str]) -> list[list[str]]:
-    config = load_config(overrides, RunMode.MULTIRUN)
+    config = sweep_config(overrides)
     # A basic sweep's axes; other sweepers have parameters of their own kind, and do not come here.
     axes = [f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()]
     task = parse_overrides([*axes, *map(str, config.hydra.overrides.task)])
