@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
@@ -34,6 +35,10 @@ from strategies.messages import (
 from strategies.method import ClientTask, Task
 
 log = logging.getLogger(__name__)
+
+# `flwr run` loads this before it starts Ray, which would otherwise join a cluster that is there, or wait without a word
+# for one that is dead.
+os.environ.setdefault("RAY_ADDRESS", "local")
 
 app = ClientApp()
 _STATE = "dpforest"

@@ -7,6 +7,7 @@ background thread; its ServerApp hands its grid out and waits until the session 
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -20,16 +21,19 @@ from flwr.server.superlink.linkstate import LinkState
 from flwr.serverapp import Grid, ServerApp
 from flwr.superlink.grid import InMemoryGrid
 
+from dpforest.errors import DPForestError
+
 log = logging.getLogger(__name__)
 
 # Messages of a simulation that are under way at once.
 _WINDOW = 64
 _POLL = 0.02  # seconds
+_START = 300  # seconds that the engine may take to start; on a busy machine it takes a minute
 _END = 60  # seconds that the engine may take to end: a process that ends before it may die of that
 
 
-class SimulationFailed(RuntimeError):
-    """The simulation engine ended before the experiments did."""
+class SimulationFailed(DPForestError):
+    """The simulation engine did not start."""
 
 
 class WindowedGrid(InMemoryGrid):
@@ -92,6 +96,19 @@ def _only_addressed_nodes(state: LinkState) -> Iterator[set[int]]:
         state.get_message_ins = look  # type: ignore[method-assign]
 
 
+@contextmanager
+def _hidden(module: str) -> Iterator[None]:
+    """Let imports of a module fail as if it were not installed, unless it is loaded already."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+
+
 class SimulationSession:
     """A running Flower simulation; use it as a context manager.
 
@@ -101,7 +118,7 @@ class SimulationSession:
     nodes : int
         Simulated nodes. An experiment may use fewer.
     ray_address : str, optional
-        Of a Ray cluster to use instead of this machine.
+        Of a Ray cluster to use; without it the session starts a Ray of its own, whatever else is there.
     """
 
     def __init__(self, client_app: ClientApp, nodes: int, ray_address: str | None = None) -> None:
@@ -112,21 +129,29 @@ class SimulationSession:
         self._close = threading.Event()
         self._grid: Grid | None = None
         self._error: BaseException | None = None
+        self._in_time = True
         self._thread = threading.Thread(target=self._simulate, name="simulation", daemon=True)
 
     def __enter__(self) -> Grid:
         log.info("starting a simulation of %d nodes (10 to 20 s)", self.nodes)
         self._thread.start()
-        self._ready.wait()
+        self._in_time = self._ready.wait(_START)
         if self._grid is None:
-            raise SimulationFailed(f"the simulation did not start: {self._error}") from self._error
+            reason = " ".join(str(self._error).split()) if self._in_time else f"nothing for {_START} s"
+            raise SimulationFailed(f"the simulation did not start ({reason}): {self._remedy()}") from self._error
         return self._grid
+
+    def _remedy(self) -> str:
+        if self._address:
+            return f"see whether the Ray cluster at {self._address} is there, or leave engine.ray_address out"
+        return "end other Ray programs of this machine (ray stop), or do without Ray by engine.kind=in_process"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close.set()
-        self._thread.join(timeout=_END)
+        if self._in_time:
+            self._thread.join(timeout=_END)
 
     def _simulate(self) -> None:
         server_app = ServerApp()
@@ -138,7 +163,11 @@ class SimulationSession:
             self._close.wait()
 
         try:
-            from flwr.simulation import run_simulation
+            with _hidden("tensorflow"):
+                # Flower's Ray backend loads it if it is there, for a GPU setting that is not used here: seconds, and
+                # notes on the screen. Workers load it when they need it.
+                import flwr.server.superlink.fleet.vce.backend.raybackend  # noqa: F401
+                from flwr.simulation import run_simulation
 
             run_simulation(
                 server_app=server_app,
@@ -152,7 +181,10 @@ class SimulationSession:
             self._ready.set()
 
     def _backend(self) -> dict[str, dict[str, Any]]:
-        init_args: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False}
-        if self._address:
-            init_args["address"] = self._address
+        # "local" starts a Ray of its own. Without an address Ray would look for one that is there, and wait for minutes
+        # where it finds what a dead cluster left.
+        address = self._address or "local"
+        init_args = {
+            "include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR, "address": address
+        }  # fmt: skip
         return {"init_args": init_args, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}

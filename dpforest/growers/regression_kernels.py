@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dpforest.compiled import compiled
 from dpforest.growers.kernels import floor_root
 
 DIRECTION_UNIT = 256
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def direction_scores(codes, directions, starts, group, n_groups, n_bins):
     """Scores of all candidates of one level, summed over the nodes of each group.
 
@@ -54,7 +54,7 @@ def direction_scores(codes, directions, starts, group, n_groups, n_bins):
     return scores
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def sums_by_node(values, starts):
     """Sums of the rows of each node; int64 array of shape (n_nodes, n_columns)."""
     sums = np.zeros((starts.shape[0] - 1, values.shape[1]), dtype=np.int64)

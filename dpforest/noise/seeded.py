@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from functools import cache
-from types import ModuleType
 
 import numpy as np
 
 from dpforest.noise.base import Noise, Shape, check_scale
 
+# Draws that are held at once.
+_AT_ONCE = 1 << 15
+
 
 class Seeded(Noise):
     """Vectorised NumPy samplers behind one seed.
+
+    No generator goes into compiled code: Numba runs Python to look into one and passes over what that raises, so that
+    an interrupt at that moment leaves it with pointers to anywhere.
 
     Parameters
     ----------
@@ -25,7 +29,7 @@ class Seeded(Noise):
 
     def discrete_laplace(self, scale: float, shape: Shape) -> np.ndarray:
         check_scale(scale)
-        return _kernels().geometric_differences(self._rng, int(np.prod(shape)), float(scale)).reshape(shape)
+        return _geometric_differences(self._rng, int(np.prod(shape)), float(scale)).reshape(shape)
 
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
         check_scale(sigma)
@@ -36,7 +40,7 @@ class Seeded(Noise):
         filled = 0
         while filled < size:
             wanted = int((size - filled) * 1.6) + 16
-            y = _kernels().geometric_differences(self._rng, wanted, float(t))
+            y = _geometric_differences(self._rng, wanted, float(t))
             accept = self._rng.random(wanted) < np.exp(-((np.abs(y) - sigma**2 / t) ** 2) / (2 * sigma**2))
             kept = y[accept][: size - filled]
             out[filled : filled + kept.size] = kept
@@ -44,7 +48,7 @@ class Seeded(Noise):
         return out.reshape(shape)
 
     def permute_and_flip(self, scores: np.ndarray, scale: float) -> np.ndarray:
-        return _kernels().largest_with_exponential_noise(self._rng, scores, float(scale))
+        return _largest_with_exponential_noise(self._rng, scores, float(scale))
 
     def exponential_mechanism(self, scores: np.ndarray, scale: float) -> np.ndarray:
         return np.argmax(scores + self._rng.gumbel(scale=scale, size=scores.shape), axis=1)
@@ -53,9 +57,26 @@ class Seeded(Noise):
         return self._rng
 
 
-@cache
-def _kernels() -> ModuleType:
-    # At the first draw: a node imports this package for every message, also for those that draw nothing seeded.
-    from dpforest.noise import seeded_kernels
+def _geometric_differences(rng: np.random.Generator, size: int, scale: float) -> np.ndarray:
+    """Differences of two geometric variables, which are two-sided geometric (Ghosh et al. 2012).
 
-    return seeded_kernels
+    The whole part of an exponential variable with mean ``scale`` is geometric: ``P[k or more] = exp(-k / scale)``.
+    """
+    drawn = np.empty(size, dtype=np.int64)
+    for start in range(0, size, _AT_ONCE):
+        part = drawn[start : start + _AT_ONCE]
+        pairs = (scale * rng.standard_exponential((len(part), 2))).astype(np.int64)
+        np.subtract(pairs[:, 0], pairs[:, 1], out=part)
+    return drawn
+
+
+def _largest_with_exponential_noise(rng: np.random.Generator, scores: np.ndarray, scale: float) -> np.ndarray:
+    """Row-wise index of the largest ``score + Exponential(scale)``; the noise is stored for some rows at a time."""
+    picked = np.empty(len(scores), dtype=np.int64)
+    rows = max(1, _AT_ONCE // max(scores.shape[1], 1))
+    for start in range(0, len(scores), rows):
+        noised = rng.standard_exponential((len(scores[start : start + rows]), scores.shape[1]))
+        noised *= scale
+        noised += scores[start : start + rows]
+        picked[start : start + rows] = noised.argmax(axis=1)
+    return picked

@@ -12,6 +12,7 @@ from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
 from fl_app.commands.settings import EngineSettings
 from fl_app.grids import in_process, roster, wait_for_nodes
+from fl_app.interrupts import listen_again
 
 _START = 600  # seconds that workers may take to start; on a busy machine some do
 
@@ -24,6 +25,7 @@ class WarmEngine:
         self._settings: EngineSettings | None = None
         self._nodes: dict[int, int] = {}
         self._grid: Grid | None = None
+        self._failed: DPForestError | None = None
 
     def __enter__(self) -> WarmEngine:
         return self
@@ -39,15 +41,22 @@ class WarmEngine:
         Raises
         ------
         DPForestError
-            There is no such kind of engine.
+            There is no such kind of engine, or it does not start.
         """
+        if self._failed is not None:
+            raise self._failed  # one try: the next run of a sweep would wait as long
         wanted = settings.nodes or clients
         settings = dataclasses.replace(settings, nodes=None)
         if self._grid is None or self._settings != settings or len(self._nodes) < wanted:
             self.close()
             self._opened = _open(settings, wanted)
-            self._grid = self._opened.__enter__()
+            try:
+                self._grid = self._opened.__enter__()
+            except DPForestError as error:
+                self._failed = error
+                raise
             self._nodes = roster(self._grid, wait_for_nodes(self._grid, wanted, _START), _START)
+            listen_again()  # Ray is there once all nodes have answered
             self._settings = settings
         return self._grid, {client: node for client, node in self._nodes.items() if client < wanted}
 

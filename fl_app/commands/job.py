@@ -72,7 +72,10 @@ def failure_shown(overrides: Sequence[str], folder: Path | None, failures: list[
 def _note(overrides: Sequence[str], folder: Path | None, failures: list[str], error: Exception) -> None:
     failures.append(f"{' '.join(overrides)}: {error}")
     if folder is not None and not (folder.is_dir() and any(folder.iterdir())):
-        write_failure(folder, overrides, f"{type(error).__name__}: {error}")
+        try:
+            write_failure(folder, overrides, f"{type(error).__name__}: {error}")
+        except OSError as unwritten:
+            log.error("cannot write why it failed to %s: %s", folder, unwritten.strerror)
 
 
 class RunFailed(DPForestError):

@@ -53,6 +53,7 @@ def execute(options: argparse.Namespace) -> int:
     # Here, as in all commands: help and completion do without what takes a second to load.
     from dpforest.errors import DPForestError
     from fl_app.config import own_folder
+    from fl_app.interrupts import interrupted_code, interruptible
     from fl_app.quiet import quiet_frameworks
     from fl_app.screen import log_to_screen
 
@@ -68,7 +69,12 @@ def execute(options: argparse.Namespace) -> int:
             return 0
         if options.cfg or options.info or options.hydra_help:
             return _show(options, overrides)
-        return _run(["-m"] * options.multirun + overrides)
+        with interruptible():
+            try:
+                return _run(["-m"] * options.multirun + overrides)
+            except KeyboardInterrupt as interrupt:
+                log.info("interrupted%s", interrupt)
+                return interrupted_code()
     except DPForestError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -145,7 +151,6 @@ def _run_sweep(overrides: Sequence[str], resumes: bool) -> int:
         with bars, engine:
             sweep.run()
         sweep.report()
-    except KeyboardInterrupt:
-        log.info("interrupted; go on with python -m fl_app %s", resume_option(sweep.folder))
-        return 130
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(f"; go on with python -m fl_app {resume_option(sweep.folder)}") from interrupt
     return 1 if sweep.failures else 0

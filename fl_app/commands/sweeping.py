@@ -22,6 +22,7 @@ from fl_app.screen import Bars
 from fl_app.sweep import COMMAND, Missing, resume_option
 
 log = logging.getLogger("fl_app")
+_FOUND = "optimization_results.yaml"  # where Hydra's sweepers write what they found
 
 
 def run_single(overrides: Sequence[str], engine: WarmEngine, bars: Bars) -> bool:
@@ -82,7 +83,7 @@ class Sweep:
             self._launch()
         else:
             self._run_here()
-        write_results(self.folder)
+        self._write_results()
 
     def _run_here(self) -> None:
         """All runs in this process, one after another."""
@@ -98,7 +99,13 @@ class Sweep:
                         if experiment := self._wanted(config, overrides):
                             perform(config, experiment, output, overrides, self._engine, self.folder, self._bars.round)
             finally:
-                write_results(self.folder)
+                self._write_results()
+
+    def _write_results(self) -> None:
+        try:
+            write_results(self.folder)
+        except OSError as error:
+            log.error("cannot write the results to %s: %s", self.folder, error.strerror)
 
     def _launch(self) -> None:
         """All runs by a launcher of Hydra's, each in a process of its own."""
@@ -137,6 +144,8 @@ class Sweep:
         except Exception as error:
             self.failures.append(f"hydra/sweeper={chosen(self.config, 'sweeper')}: {error}")
             log.error("error: the search ended: %s", error)
+        if (found := self.folder / _FOUND).is_file():
+            log.info("the best of the search: %s\n%s", found, found.read_text(encoding="utf-8").rstrip())
 
     def _composed(self, overrides: Sequence[str], number: int) -> tuple[DictConfig, Path]:
         """A run's configuration as its task sees it, and its folder, where Hydra would put it."""
@@ -179,6 +188,8 @@ class Sweep:
             for each in write_page(gathered, self.folder):
                 log.info("%s: %s", each.section.title, each.headline())
             log.info("report: %s", self.folder / REPORT)
+        except OSError as error:
+            log.error("cannot write the report to %s: %s", self.folder, error.strerror)
         except Exception:
             log.exception("the report failed; try python -m fl_app.report %s", self.folder)
         if self.failures:
