@@ -105,7 +105,8 @@ def describe(kind: type) -> list[Option]:
         if dataclasses.is_dataclass(each):
             told |= _parameters(each.__doc__ or "")
     fields = dataclasses.fields(kind)
-    return [Option(field.name, *told.get(field.name, (str(field.type), ""))) for field in fields]
+    found = [(field, *told.get(field.name, ("", ""))) for field in fields]
+    return [Option(field.name, words or str(field.type), meaning) for field, words, meaning in found]
 
 
 def _parameters(docstring: str) -> dict[str, tuple[str, str]]:

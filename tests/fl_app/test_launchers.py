@@ -143,7 +143,7 @@ def test_glob_finds_files_of_a_group() -> None:
     assert plain_overrides(["+experiment=frontier", "+strategy.new=1"]) == ["experiment=frontier", "+strategy.new=1"]
     with pytest.raises(ConfigurationError, match=r"strategy=glob\(zz\*\): fits no strategy \(there are boost"):
         plain_overrides(["strategy=glob(zz*)"])
-    with pytest.raises(ConfigurationError, match="glob.. is for files of"):
+    with pytest.raises(ConfigurationError, match=r"glob\(\) is for files of"):
         plain_overrides(["seed=glob(*)"])
 
 
