@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
@@ -17,7 +17,7 @@ from fl_app.config import load_config, load_run, quoted, to_experiment
 from fl_app.experiment import Experiment
 from fl_app.jobs import default_output, output_base
 from fl_app.results import write_results
-from fl_app.run_folder import failure_of, is_failed_try, is_finished
+from fl_app.run_folder import OutputError, failure_of, is_failed_try, is_finished
 from fl_app.screen import Bars
 from fl_app.sweep import COMMAND, Missing, resume_option
 
@@ -74,9 +74,20 @@ class Sweep:
         self._without_budget: set[str] = set()
 
     def run(self) -> None:
-        """Run what is missing."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        OmegaConf.save(self.config, self.folder / COMMAND)
+        """Run what is missing.
+
+        Raises
+        ------
+        OutputError
+            The folder cannot be written.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            OmegaConf.save(self.config, self.folder / COMMAND)
+        except OSError as error:
+            raise OutputError(
+                f"cannot write {self.folder}: {error.strerror}; choose another folder with output=..."
+            ) from error
         if self._searches:
             self._search()
         elif chosen(self.config, "launcher") != BASIC:
@@ -111,9 +122,9 @@ class Sweep:
         """All runs by a launcher of Hydra's, each in a process of its own."""
         launched: dict[Path, list[str]] = {}
         for number, overrides in enumerate(self._runs):
-            output = self._place(self.folder / str(number))
+            output = self._place(self.folder / str(number), launched)
             with failure_shown(overrides, output, self.failures):
-                config, output = self._composed(overrides, number)
+                config, output = self._composed(overrides, number, launched)
                 if self._wanted(config, overrides):
                     launched[output] = overrides
         if not launched:
@@ -147,17 +158,19 @@ class Sweep:
         if (found := self.folder / _FOUND).is_file():
             log.info("the best of the search: %s\n%s", found, found.read_text(encoding="utf-8").rstrip())
 
-    def _composed(self, overrides: Sequence[str], number: int) -> tuple[DictConfig, Path]:
+    def _composed(
+        self, overrides: Sequence[str], number: int, promised: Collection[Path] = ()
+    ) -> tuple[DictConfig, Path]:
         """A run's configuration as its task sees it, and its folder, where Hydra would put it."""
         config = load_run(self.config, overrides)
         with open_dict(config):
             config.hydra.job.num, config.hydra.job.id = number, str(number)
         HydraConfig.instance().set_config(config)
-        output = self._place(self.folder / str(config.hydra.sweep.subdir))
+        output = self._place(self.folder / str(config.hydra.sweep.subdir), promised)
         return _task_config(config, output), output
 
-    def _place(self, output: Path) -> Path:
-        return self._missing.place(output) if self._missing else output
+    def _place(self, output: Path, promised: Collection[Path] = ()) -> Path:
+        return self._missing.place(output, promised) if self._missing else output
 
     def _wanted(self, config: DictConfig, overrides: Sequence[str]) -> Experiment | None:
         """The experiment, unless it is finished already, or was run with a budget that makes no difference to it."""

@@ -71,6 +71,24 @@ def test_a_launcher_runs_a_sweep_with_the_same_numbers_and_resumes_it(
     assert (there / "0" / "metrics.json").stat().st_mtime_ns == kept
 
 
+def test_runs_that_are_launched_together_have_folders_of_their_own(table: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    folder = tmp_path / "sweep"
+    assert dpforest(["sweep", *table, "seed=0,1", f"output={folder}"]) == 0
+    # The first two are new, and their own numbers are taken; the last has the number that the first would get.
+    again = ["resume", str(folder), "seed=2,3,4", "hydra/launcher=joblib"]
+    assert dpforest(again) == 0
+    assert numbers(folder).keys() == {0, 1, 2, 3, 4}
+
+
+def test_a_sweep_into_a_folder_that_cannot_be_made_says_so(
+    table: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert dpforest(["sweep", *table, "seed=0,1", f"output={tmp_path / 'file' / 'sweep'}"]) == 2
+    assert "sweep: Not a directory; choose another folder with output=..." in capsys.readouterr().err
+
+
 def test_a_run_that_fails_in_a_process_of_its_own_leaves_its_folder(
     table: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
