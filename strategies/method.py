@@ -122,6 +122,13 @@ class ClientSide(ABC):
             Class indices, or targets.
         arrays : mapping of str to ndarray
             The current model from the server; untrusted, empty before the first round.
+
+        Raises
+        ------
+        DPForestError
+            What follows from the message, from public numbers, or from what a mechanism has let through, and from
+            nothing else: a server sees that it was raised. Whatever else comes out of here is taken to follow from
+            rows, and on a real node ends the guarantee of the run.
         """
 
     @abstractmethod

@@ -3,5 +3,6 @@
 from dpforest.mechanisms.counts import DiscreteLaplaceCounts
 from dpforest.mechanisms.gaussian import DiscreteGaussianSums
 from dpforest.mechanisms.selection import SELECTIONS, Selection
+from dpforest.mechanisms.whole import whole_numbers
 
-__all__ = ["SELECTIONS", "DiscreteGaussianSums", "DiscreteLaplaceCounts", "Selection"]
+__all__ = ["SELECTIONS", "DiscreteGaussianSums", "DiscreteLaplaceCounts", "Selection", "whole_numbers"]

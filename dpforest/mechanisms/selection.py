@@ -25,7 +25,7 @@ import numpy as np
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import ALL_ROWS, Entry, Ledger
-from dpforest.noise import Noise
+from dpforest.noise import Noise, check_scale
 
 SELECTIONS = ("permute_and_flip", "exponential")
 SelectionKind = Literal["permute_and_flip", "exponential"]
@@ -51,11 +51,12 @@ class Selection:
     def __post_init__(self) -> None:
         if self.kind not in SELECTIONS:
             raise DPForestError(f"selection {self.kind!r} must be one of {', '.join(SELECTIONS)}")
+        check_scale(self.scale)
 
     @property
     def scale(self) -> float:
         """Of the noise, or what scores are divided by in the exponential mechanism."""
-        return self.sensitivity / self.epsilon
+        return self.sensitivity / self.epsilon if self.epsilon else math.inf
 
     def entry(self, what: str, rows: str = ALL_ROWS, times: int = 1, note: str = "") -> Entry:
         """The ledger line of such a choice, for plans."""

@@ -76,7 +76,7 @@ class SignalSource(DataSource):
             used = item.labels >= 0
             # unlabelled samples are not held against the bounds: no record is made of them
             signal = np.zeros_like(item.signal, dtype=np.float64)
-            signal[used], outside = self._channel_schema.check_matrix(item.signal[used], self.settings.out_of_bounds)
+            signal[used], outside = self._channel_schema.clip(item.signal[used], self.settings.out_of_bounds)
             clipped += outside
             if self.settings.windowed:
                 rows, labels = self._windower.transform(signal, item.labels)

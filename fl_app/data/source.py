@@ -193,18 +193,13 @@ class DataSource(ABC):
 
     @cached_property
     def _identity(self) -> str:
-        return json.dumps([self.name, dataclasses.asdict(self.settings), self.schema().to_dict()], default=str)
+        facts = [self.name, dataclasses.asdict(self.settings), self.schema().to_dict(), "single precision"]
+        return json.dumps(facts, default=str)
 
 
 def inside_bounds(X: np.ndarray, schema: Schema) -> np.ndarray:
-    """Cast float64 cells inside the schema's bounds to float32 cells inside the same bounds.
-
-    Rounding to the nearest float32 may step over a bound, so the bounds are rounded inwards.
-    """
-    low, high = schema.low.astype(np.float32), schema.high.astype(np.float32)
-    low = np.where(low < schema.low, np.nextafter(low, np.float32(np.inf)), low)
-    high = np.where(high > schema.high, np.nextafter(high, np.float32(-np.inf)), high)
-    return np.clip(np.ascontiguousarray(X, dtype=np.float32), low, high)
+    """See `Schema.to_single`."""
+    return schema.to_single(X)
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from dpforest.boosting import BoostPlan, Records, Start, release_marginals
 from strategies.boost.settings import SecureTerms, plan_of, secure_terms
 from strategies.boost.wire import read_round, write_sums
 from strategies.forests import ForestClient
-from strategies.messages import BadMessage
+from strategies.messages import BadMessage, RowsChanged
 from strategies.method import Arrays, ClientTask, Update
 from strategies.secure_aggregation import Phase, SecureSummer
 
@@ -107,6 +107,6 @@ def _recall(task: ClientTask, n_records: int) -> tuple[Start, np.ndarray, int] |
         return None
     arrays = {name: array.numpy() for name, array in kept.items()}
     if len(arrays["scores"]) != n_records:
-        raise BadMessage("the rows of this client changed during the run")
+        raise RowsChanged
     start = Start(arrays["cuts"], arrays["base"], float(arrays["clip"][0]))
     return start, arrays["scores"].copy(), int(arrays["rounds"][0])

@@ -12,11 +12,10 @@ from dpforest.growers import ResolvedSettings, balance_votes, finish_classifier,
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
+from dpforest.schema import MOST_ROWS
 from strategies.forests import model_arrays, save_forest
 from strategies.method import Arrays, ClientUpdate, ServerSide, Task
 from strategies.one_shot.settings import COUNT_SHARE, OneShotSettings
-
-_MOST_ROWS = 10**12
 
 
 class OneShotServer(ServerSide):
@@ -66,8 +65,8 @@ class OneShotServer(ServerSide):
     def _resolved(self, metrics: dict[str, float]) -> ResolvedSettings:
         rows = self._settings.public_rows(self.task.schema)
         if self._settings.rows == "noised" and "rows" in metrics:
-            if not 1 <= metrics["rows"] <= _MOST_ROWS:
-                raise DPForestError(f"the noised row count {metrics['rows']} is not between 1 and {_MOST_ROWS}")
+            if not 1 <= metrics["rows"] <= MOST_ROWS:
+                raise DPForestError(f"the noised row count {metrics['rows']} is not between 1 and {MOST_ROWS}")
             rows = int(metrics["rows"])
         return resolve(self._settings, self._epsilon, rows)
 

@@ -12,7 +12,7 @@ from dpforest.forest import Forest, concatenate, pack, unpack
 from dpforest.forest.codec import fill_inner_nodes
 from dpforest.ledger import ALL_ROWS, Budget, Entry, Ledger, rows_slice
 from strategies.forests import MODEL_LIMITS, ForestClient, model_arrays, read_model
-from strategies.messages import BadMessage, to_arrays_record
+from strategies.messages import BadMessage, RowsChanged, to_arrays_record
 from strategies.method import Arrays, ClientTask, Update
 from strategies.pp_fprf.alone import grow_alone
 from strategies.pp_fprf.member import Member
@@ -235,7 +235,7 @@ def _parts(task: ClientTask, n_rows: int) -> np.ndarray:
     kept = _recall(task, _PARTS)
     if kept is not None:
         if len(kept["parts"]) != n_rows:
-            raise BadMessage("the rows of this client have changed since the first exchange: start a new run")
+            raise RowsChanged
         return kept["parts"]
     settings: TreeSettings = task.settings
     aside = task.rng("parts").random(n_rows) < settings.validation_share

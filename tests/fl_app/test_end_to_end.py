@@ -111,7 +111,7 @@ def test_a_sweep_of_networks_starts_tensorflow_once_a_worker(tmp_path: Path) -> 
     assert len(find_runs([tmp_path / "runs"])) == 20
     assert done.stderr == ""
     starts = (tmp_path / "starts").read_text().split()
-    # One in each worker, and one that Flower itself does where it starts the simulation.
+    # One in each worker, and at most one in the process of the server.
     assert len(starts) == len(set(starts)) <= (os.cpu_count() or 1) + 1
 
 
