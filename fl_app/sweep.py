@@ -152,10 +152,10 @@ class Missing:
         return experiment_key(experiment.to_dict()) in self.done
 
     @staticmethod
-    def place(output: Path, promised: Collection[Path] = ()) -> Path:
-        """Where a missing run goes: its own folder, or the next number that is free and not ``promised`` to another."""
+    def place(output: Path, reserved: Collection[Path] = ()) -> Path:
+        """Where a missing run goes: its own folder, or the next number that is free and not ``reserved`` for another."""
         number = int(output.name) if output.name.isdecimal() else 0
-        while output in promised or (output.is_dir() and any(output.iterdir())):
+        while output in reserved or (output.is_dir() and any(output.iterdir())):
             number += 1
             output = output.with_name(str(number))
         return output

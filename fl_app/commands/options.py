@@ -100,25 +100,25 @@ def _text(value: Any) -> str:
 
 def describe(kind: type) -> list[Option]:
     """All fields of a dataclass with what its docstring, or that of a class it comes from, says of them."""
-    told: dict[str, tuple[str, str]] = {}
+    meanings: dict[str, tuple[str, str]] = {}
     for each in reversed(kind.__mro__):
         if dataclasses.is_dataclass(each):
-            told |= _parameters(each.__doc__ or "")
+            meanings |= _parameters(each.__doc__ or "")
     fields = dataclasses.fields(kind)
-    found = [(field, *told.get(field.name, ("", ""))) for field in fields]
-    return [Option(field.name, words or str(field.type), meaning) for field, words, meaning in found]
+    options = [(field, *meanings.get(field.name, ("", ""))) for field in fields]
+    return [Option(field.name, words or str(field.type), meaning) for field, words, meaning in options]
 
 
 def _parameters(docstring: str) -> dict[str, tuple[str, str]]:
     """Type and meaning of the parameters of a numpydoc docstring."""
     _, _, section = inspect.cleandoc(docstring).partition("Parameters\n----------\n")
-    told: dict[str, tuple[str, str]] = {}
+    found: dict[str, tuple[str, str]] = {}
     names: list[str] = []
     for line in section.partition("\n\n")[0].splitlines():
         if not line.startswith(" "):
             left, _, kind = line.partition(" : ")
             names = [name.strip() for name in left.split(",")]
-            told |= dict.fromkeys(names, (kind, ""))
+            found |= dict.fromkeys(names, (kind, ""))
         else:
-            told |= {name: (told[name][0], f"{told[name][1]} {line.strip()}".strip()) for name in names}
-    return told
+            found |= {name: (found[name][0], f"{found[name][1]} {line.strip()}".strip()) for name in names}
+    return found

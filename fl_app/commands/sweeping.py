@@ -159,18 +159,18 @@ class Sweep:
             log.info("the best of the search: %s\n%s", found, found.read_text(encoding="utf-8").rstrip())
 
     def _composed(
-        self, overrides: Sequence[str], number: int, promised: Collection[Path] = ()
+        self, overrides: Sequence[str], number: int, reserved: Collection[Path] = ()
     ) -> tuple[DictConfig, Path]:
         """A run's configuration as its task sees it, and its folder, where Hydra would put it."""
         config = load_run(self.config, overrides)
         with open_dict(config):
             config.hydra.job.num, config.hydra.job.id = number, str(number)
         HydraConfig.instance().set_config(config)
-        output = self._place(self.folder / str(config.hydra.sweep.subdir), promised)
+        output = self._place(self.folder / str(config.hydra.sweep.subdir), reserved)
         return _task_config(config, output), output
 
-    def _place(self, output: Path, promised: Collection[Path] = ()) -> Path:
-        return self._missing.place(output, promised) if self._missing else output
+    def _place(self, output: Path, reserved: Collection[Path] = ()) -> Path:
+        return self._missing.place(output, reserved) if self._missing else output
 
     def _wanted(self, config: DictConfig, overrides: Sequence[str]) -> Experiment | None:
         """The experiment, unless it is finished already, or was run with a budget that makes no difference to it."""
