@@ -20,7 +20,8 @@ from dpforest.noise import Noise, Secure, Seeded
 from fl_app.data import ClientData, client_data, node_data
 from fl_app.experiment import Experiment
 from fl_app.metrics import classification_sums, regression_sums
-from fl_app.owner import Refused, check_owner_allows, is_simulated, spend_lifetime_budget
+from fl_app.node_state import StateError, node_secret
+from fl_app.owner import Refused, check_owner_allows, check_work, is_simulated, spend_lifetime_budget
 from strategies.messages import (
     ARRAYS,
     CONFIG,
@@ -78,16 +79,29 @@ def _answer(
         config = read_config(message.content)
         experiment = _experiment(str(config.get("experiment", "")))
         check_owner_allows(experiment, context, message.metadata.message_type.startswith("evaluate"))
+        _check_on_node(experiment, context)
         content = action(message, context, experiment, client)
     except Exception as error:
         if not is_simulated(context):  # there the server says it
             log.warning("client %d: %s: %s", client, type(error).__name__, error)
         # The text of an error may show a data value, which must not leave a real node.
-        public = (
-            error if is_simulated(context) or isinstance(error, BadMessage | Refused) else DPForestError("see its log")
-        )
+        sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | StateError)
+        public = error if sayable else DPForestError("see its log")
         content = error_content(client, public, isinstance(error, Refused))
     return Message(content, reply_to=message)
+
+
+def _check_on_node(experiment: Experiment, context: Context) -> None:
+    """What a real node must be sure of before it spends anything."""
+    if is_simulated(context):
+        return
+    # The ledger and the owner's limits count what is released about a record, and a person is in every sample.
+    if (records := experiment.source.records_per_sample) > 1:
+        raise Refused(
+            f"windows overlap (dataset.overlap=count): a raw sample would be in up to {records} records and cost "
+            f"{records} x epsilon; on real nodes set dataset.step to dataset.length or more"
+        )
+    node_secret(context.node_config)
 
 
 def _train(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
@@ -196,8 +210,10 @@ def _client_task(message: Message, context: Context, experiment: Experiment, cli
     def rng(purpose: str) -> np.random.Generator:
         return np.random.default_rng(entropy(purpose) if simulated else None)
 
+    task = _task(str(config.get("experiment", "")), clients)
+    check_work(experiment, task, context)
     return ClientTask(
-        **_task(str(config.get("experiment", "")), clients).__dict__,
+        **task.__dict__,
         client=client,
         round=round_,
         ledger=_ledger(context, experiment, config, simulated),
@@ -249,7 +265,8 @@ def _keep_ledger(context: Context, ledger: Ledger) -> None:
 def _data(experiment: Experiment, context: Context, client: int, clients: int) -> ClientData:
     if is_simulated(context) and context.node_config.get("data-path") is None:
         return client_data(experiment.source, experiment.partition, experiment.evaluation, client, clients)
-    return node_data(experiment.source, context.node_config.get("data-path"), client, clients)
+    secret = node_secret(context.node_config)
+    return node_data(experiment.source, context.node_config.get("data-path"), client, clients, secret)
 
 
 @lru_cache(maxsize=16)

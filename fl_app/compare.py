@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpforest.ledger import rounded_up
 from fl_app.figures.base import short_trust, short_unit
 from fl_app.figures.ldp import ldp_tables
 from fl_app.figures.rounds import stability_table
@@ -50,7 +51,7 @@ def comparison(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str
         # A sweep over epsilon repeats what pays no heed to it.
         group = group.drop_duplicates(["pair", primary])
         scores = group[primary].dropna()
-        cells = [*map(str, setting), f"{epsilon:g}", f"{delta:g}" if math.isfinite(epsilon) else "-"]
+        cells = [*map(str, setting), rounded_up(epsilon), rounded_up(delta) if math.isfinite(epsilon) else "-"]
         cells += [str(holds), str(unit), str(trust)]
         cells += [str(len(group)), f"{decimals(scores.mean())} [{decimals(scores.min())} to {decimals(scores.max())}]"]
         if "balanced_accuracy" in frame:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from flwr.serverapp import Grid
 
+from dpforest.ledger import rounded_up
 from fl_app.beside import add_runs_beside
 from fl_app.experiment import Experiment
 from fl_app.interrupts import raise_if_interrupted
@@ -71,8 +72,8 @@ def run_job(
 
     folder = RunFolder(output)
     with folder.recording(experiment, overrides):
-        log.info("%s on %s, epsilon %g, seed %d", experiment.method.name, experiment.source.name,
-                 experiment.budget.epsilon, experiment.seed)  # fmt: skip
+        log.info("%s on %s, epsilon %s, seed %d", experiment.method.name, experiment.source.name,
+                 rounded_up(experiment.budget.epsilon), experiment.seed)  # fmt: skip
         run = run_experiment(experiment, grid, nodes, told)
         add_runs_beside(run, grid, nodes)
         raise_if_interrupted()

@@ -246,7 +246,9 @@ def is_being_written(path: Path) -> bool:
 
 
 def _begun(path: Path) -> list[Path]:
-    return list(path.parent.glob(f"{glob.escape(PARTIAL + path.name)}-*"))
+    hidden = PARTIAL + path.name
+    # By the whole name: that of a run "a" is also how the one of a run "a-2" begins.
+    return [left for left in path.parent.glob(f"{glob.escape(hidden)}-*") if left.name.rpartition("-")[0] == hidden]
 
 
 def _process(partial: Path) -> str:

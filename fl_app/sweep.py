@@ -153,7 +153,7 @@ class Missing:
 
     @staticmethod
     def place(output: Path, reserved: Collection[Path] = ()) -> Path:
-        """Where a missing run goes: its own folder, or the next number that is free and not ``reserved`` for another."""
+        """Where a missing run goes: its own folder, or the next number that is free and not ``reserved``."""
         number = int(output.name) if output.name.isdecimal() else 0
         while output in reserved or (output.is_dir() and any(output.iterdir())):
             number += 1

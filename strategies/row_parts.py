@@ -29,6 +29,9 @@ class PartLedger(Ledger):
     def charge(self, entry: Entry) -> None:
         self._whole.charge(self._of_part(entry))
 
+    def note_release(self) -> None:
+        self._whole.note_release()
+
     def _of_part(self, entry: Entry) -> Entry:
         return replace(entry, what=f"{self._prefix}{entry.what}", rows=inside(entry.rows, self._rows))
 

@@ -35,9 +35,9 @@ class StandaloneClient(ClientSide):
                 raise
             # A server chooses the learning rate, and would see whether rows make it too large.
             log.warning("%s; this node has no network of its own", error)
-            return Update({})
+            return Update()
         task.state[_STATE] = to_arrays_record({**trained, **standard})
-        return Update({})
+        return Update()
 
     def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
         own, settings = self.own_model(task), task.settings

@@ -53,6 +53,12 @@ class Seeded(Noise):
     def exponential_mechanism(self, scores: np.ndarray, scale: float) -> np.ndarray:
         return np.argmax(scores + self._rng.gumbel(scale=scale, size=scores.shape), axis=1)
 
+    def bernoulli(self, probability: float, size: int) -> np.ndarray:
+        return self._rng.random(size) < probability
+
+    def sample(self, population: int, size: int) -> np.ndarray:
+        return self._rng.choice(population, size, replace=False)
+
     def generator(self) -> np.random.Generator:
         return self._rng
 

@@ -13,7 +13,7 @@ dpforest data check recordings/watch.csv --gap 5"""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which recordings, and what is expected of them."""
-    parser.add_argument("path", type=Path, help="a CSV file, or a folder with one a device")
+    parser.add_argument("path", type=Path, help="a CSV or Parquet file, or a folder with one a device")
     parser.add_argument("--min-rows", type=int, default=100, help="fewest rows of a recording (default: 100)")
     parser.add_argument("--gap", type=float, default=60.0, help="seconds of a pause that starts a new recording")
 
@@ -23,10 +23,11 @@ def execute(options: argparse.Namespace) -> int:
     from dpforest.errors import DPForestError
     from fl_app.data.files import files_by_name
     from fl_app.data.quality import check_file, report_lines
+    from fl_app.data.table_file import SUFFIXES
 
     failed = False
     try:
-        files = files_by_name(options.path, (".csv",), "device")
+        files = files_by_name(options.path, SUFFIXES, "device")
     except DPForestError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

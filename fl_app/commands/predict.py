@@ -1,4 +1,4 @@
-"""Predict the rows of a CSV file with a finished forest.
+"""Predict the rows of a CSV or Parquet file with a finished forest.
 
 The columns are found by their names, in any order; others are not looked at. From Python the same is:
 forest = dpforest.forest.load("forest.json"); forest.predict_proba(forest.schema.matrix(table)).
@@ -20,7 +20,7 @@ _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # beginnings of a cell t
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The forest, the rows and the file to write."""
     parser.add_argument("--model", type=Path, required=True, help="forest.json of a run, or a saved estimator")
-    parser.add_argument("--data", type=Path, required=True, help="CSV file")
+    parser.add_argument("--data", type=Path, required=True, help="CSV or Parquet file")
     parser.add_argument("--out", type=Path, required=True, help="CSV file to write")
     parser.add_argument("--explain", action="store_true", help="add the path of each prediction through the trees")
 

@@ -21,8 +21,7 @@ import pytest
 import yaml
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 
-from baselines.mlp.gaussian import GaussianSum
-from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, Selection
+from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, GaussianSums, Paid, Selection
 from dpforest.noise import Noise
 from fl_app.client_app import app
 from fl_app.grids import InProcessGrid
@@ -79,7 +78,7 @@ class Given:
         elif isinstance(mechanism, DiscreteGaussianSums):
             assert (moved**2).sum() <= mechanism.squared_sensitivity * times
         else:
-            assert isinstance(mechanism, GaussianSum)
+            assert isinstance(mechanism, GaussianSums)
             assert np.linalg.norm(moved) <= mechanism.sensitivity * (1 + 1e-5)
 
 
@@ -88,19 +87,13 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Given]]:
     """What mechanisms are given, in order; noise is off."""
     seen: list[Given] = []
 
-    def watch(kind: type, entry_at: int | None) -> None:
-        release = kind.release  # type: ignore[attr-defined]
+    draw = Paid.draw
 
-        def watched(self: Any, values: np.ndarray, *rest: Any) -> np.ndarray:
-            times = 1 if entry_at is None else rest[entry_at].times
-            seen.append(Given(self, np.array(values), times))
-            return release(self, values, *rest)  # type: ignore[no-any-return]
+    def watched(self: Paid, values: np.ndarray, noise: Any, times: int = 1) -> np.ndarray:
+        seen.append(Given(self.mechanism, np.array(values), times))
+        return draw(self, values, noise, times)
 
-        monkeypatch.setattr(kind, "release", watched)
-
-    for kind in (DiscreteLaplaceCounts, DiscreteGaussianSums, Selection):
-        watch(kind, 0)
-    watch(GaussianSum, None)
+    monkeypatch.setattr(Paid, "draw", watched)
     monkeypatch.setattr("fl_app.client_app.Secure", Open)
     monkeypatch.delitem(__import__("sys").modules, "ray", raising=False)
     InProcessGrid(app, 1)  # gives this process the identity that Flower's messages need
