@@ -9,17 +9,8 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from fl_app.experiment import ConfigurationError
+from fl_app.places import conf_folder
 from strategies.registry import GROUP, outside_conf
-
-
-def conf_folder() -> Path:
-    """Our ``conf`` folder: inside this package when installed, next to it in a checkout or FAB."""
-    here = Path(__file__).resolve().parent
-    # Next to an installed package stand the folders of others.
-    for folder in (here / "conf", here.parent / "conf"):
-        if (folder / "config.yaml").is_file():
-            return folder
-    raise ConfigurationError("the conf folder is missing; reinstall dpforest")
 
 
 def conf_folders() -> list[Path]:
