@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.errors import DPForestError
+from fl_app.metrics import Kind, metrics_of
 from fl_app.run_folder import find_runs, read_run, write_table
 
 RESULTS = "results.csv"
-_METRICS = (
-    "accuracy", "balanced_accuracy", "macro_f1", "precision", "recall", "f1", "roc_auc", "log_loss",
-    "worst_client", "mse", "mae", "r2", "pearson",
+_FACTS = (
     "test_rows", "clients", "rounds", "bytes_down", "bytes_up", "bytes_of_rows", "public_rows", "seconds", "failures",
 )  # fmt: skip
 # Beside the settings of the method and the data set, what tells runs apart; never the seed, a fold or the budget.
@@ -47,7 +46,9 @@ def result_row(run: dict[str, Any]) -> dict[str, Any]:
         "record": privacy["record"],
         "seed": config["seed"],
     }
-    row |= {name: metrics[name] for name in _METRICS if name in metrics}
+    of_classes, of_targets = metrics_of(Kind.CLASSES, Kind.TWO_CLASSES), metrics_of(Kind.TARGET)
+    names = [*(m.name for m in of_classes), "worst_client", *(m.name for m in of_targets), *_FACTS]
+    row |= {name: metrics[name] for name in names if name in metrics}
     row |= {f"memorization_{n}": rate for n, rate in metrics.get("memorization_rate", {}).items()}
     return row | dataset | strategy
 

@@ -5,26 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-_NAMES = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro F1",
-    "precision": "precision",
-    "recall": "recall",
-    "f1": "F1",
-    "roc_auc": "ROC-AUC",
-    "log_loss": "log loss",
-    "mse": "MSE",
-    "mae": "MAE",
-    "r2": "R^2",
-    "pearson": "Pearson",
-    "worst_client": "worst client",
-}
+from fl_app.metrics import metrics_of, primary_metric
 
 
 def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
     """What one run reached, what it cost and what it guarantees."""
-    rows = [(label, f"{metrics[name]:.4f}") for name, label in _NAMES.items() if name in metrics]
+    scores = {metric.name: metric.label for metric in metrics_of()} | {"worst_client": "worst client"}
+    rows = [(label, f"{metrics[name]:.4f}") for name, label in scores.items() if name in metrics]
     rows += [
         ("test rows", f"{metrics['test_rows']:,}" if "test_rows" in metrics else "none: no test metrics came"),
         ("clients", str(metrics["clients"])),
@@ -43,16 +30,15 @@ def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows)
 
 
-_USUAL = {
-    "client", "trains", "test_rows", "balanced_accuracy", "macro_f1", "log_loss", "mse", "mae", "r2", "pearson",
-    "bytes_down", "bytes_up", "failures",
-}  # fmt: skip
+# What all methods have of a client; of their metrics, the table shows the one that they are compared by.
+_USUAL = {"client", "trains", "test_rows", "bytes_down", "bytes_up", "failures"}
 
 
 def client_table(clients: Sequence[Mapping[str, Any]]) -> str:
-    """What a method tells about each client, with means where clients have types; empty if it tells nothing."""
-    names = [key for key in dict.fromkeys(key for row in clients for key in row) if key not in _USUAL]
-    if set(names) <= {"accuracy", "type"}:
+    """What only this method has of each client, with means where clients have types; empty if there is nothing."""
+    usual = _USUAL | {metric.name for metric in metrics_of() if not metric.is_primary}
+    names = [key for key in dict.fromkeys(key for row in clients for key in row) if key not in usual]
+    if set(names) <= {primary_metric(names).name, "type"}:
         return ""
     lines = [[str(row["client"]), *(_cell(row.get(name)) for name in names)] for row in clients]
     types = sorted({row["type"] for row in clients if "type" in row})

@@ -22,6 +22,7 @@ from fl_app.figures.ldp import ldp_tables
 from fl_app.figures.published import published_for
 from fl_app.figures.rounds import STABILITY, stability_rows
 from fl_app.figures.users import EACH, user_table
+from fl_app.metrics import metrics_of
 from fl_app.report.answer import Answer, answer
 from fl_app.report.drawing import Drawn, draw, draw_family
 from fl_app.report.gather import Gathered, Section, gather
@@ -34,15 +35,15 @@ REPORT = "report.html"
 FIGURES = "figures"
 JOINED = "joined"  # folder of the figures that join sections
 _FIGURE = re.compile(rf'href="{FIGURES}/([A-Za-z0-9_.+-]+)/([A-Za-z0-9_.+-]+\.(?:svg|png))"')
-# Columns of the table of all runs: key of a row, heading, whether it is a number.
-_RUNS = (
+# Columns of the table of all runs before and after the metrics: key of a row, heading, whether it is a number.
+_SETTING = (
     ("setting", "method", False), ("number", "section", True), ("epsilon", "epsilon", True), ("delta", "delta", True),
     ("state", "guarantee", False), ("per", "unit", False), ("seed", "seed", True), ("fold", "fold", True),
-    ("accuracy", "accuracy", True), ("balanced_accuracy", "balanced", True), ("macro_f1", "macro F1", True),
-    ("log_loss", "log loss", True), ("r2", "R^2", True), ("mse", "MSE", True), ("mae", "MAE", True),
-    ("pearson", "Pearson", True), ("worst_client", "worst client", True), ("rounds", "rounds", True),
-    ("bytes_down", "bytes down", True), ("bytes_up", "bytes up", True), ("seconds", "seconds", True),
-    ("failures", "failures", True), ("trust", "trust", False), ("run", "run", False),
+)  # fmt: skip
+_FACTS = (
+    ("worst_client", "worst client", True), ("rounds", "rounds", True), ("bytes_down", "bytes down", True),
+    ("bytes_up", "bytes up", True), ("seconds", "seconds", True), ("failures", "failures", True),
+    ("trust", "trust", False), ("run", "run", False),
 )  # fmt: skip
 
 
@@ -229,7 +230,9 @@ def _runs_table(sections: Sequence[Section]) -> tuple[list[tuple[str, bool]], li
     """Headings with whether they are numbers, and the lines with their method."""
     rows = [row | {"number": n} for n, section in enumerate(sections, 1) for row in section.rows]
     rows.sort(key=lambda row: (row["number"], row["setting"], row["epsilon"], row["seed"], row["fold"]))
-    present = [entry for entry in _RUNS if any(_known(row.get(entry[0])) for row in rows)]
+    scores = sorted(metrics_of(), key=lambda metric: not metric.is_primary)
+    columns = [*_SETTING, *((each.name, each.heading or each.label, True) for each in scores), *_FACTS]
+    present = [entry for entry in columns if any(_known(row.get(entry[0])) for row in rows)]
     present = [entry for entry in present if entry[0] != "number" or len(sections) > 1]
     lines = [(str(row["strategy"]), [_cell(key, row.get(key), number) for key, _, number in present]) for row in rows]
     return [(heading, number) for _, heading, number in present], lines
