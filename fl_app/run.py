@@ -95,7 +95,7 @@ def run_experiment(
         row.pop("judged", None)
     seconds = time.perf_counter() - start
     ledgers = _all_ledgers(strategy, blank)
-    privacy = _privacy(experiment, ledgers, strategy.noise, strategy.told_metrics)
+    privacy = _privacy(experiment, blank, ledgers, strategy.noise, strategy.told_metrics)
     if shown_models:
         privacy["evaluation"] += ", nor are the clients' own models, which only a simulation shows"
     return Run(
@@ -298,10 +298,12 @@ def _planned_ledger(strategy: MethodStrategy, blank: Ledger, why: str) -> Ledger
     return ledger
 
 
-def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str], told_metrics: bool) -> dict[str, Any]:
+def _privacy(
+    experiment: Experiment, blank: Ledger, ledgers: dict[int, Ledger], noise: set[str], told_metrics: bool
+) -> dict[str, Any]:
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
-    worst = max(ledgers.values(), key=lambda ledger: ledger.guarantee().epsilon)
-    guarantee = worst.guarantee()
+    worst = max((ledger.guarantee() for ledger in ledgers.values()), key=lambda guarantee: guarantee.epsilon)
+    guarantee = replace(worst, unit=blank.unit, trust=blank.trust)
     notes = []
     if experiment.source.records_per_sample > 1 and guarantee.holds:
         samples = experiment.source.records_per_sample
@@ -312,12 +314,8 @@ def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]
             f"{share:g} of the test rows are declared public: the server may see them in clear, outside the guarantee"
         )
     return {
-        "guarantee": str(guarantee),
-        "epsilon": "inf" if guarantee.epsilon == float("inf") else guarantee.epsilon,
-        "delta": guarantee.delta,
-        "unit": worst.unit,
+        **guarantee.to_dict(),
         "record": experiment.source.record,
-        "trust": worst.trust,
         "note": "; ".join(notes),
         "evaluation": (
             "test metrics were reported in clear for the researcher; they are not"

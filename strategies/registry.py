@@ -8,9 +8,12 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from dpforest.errors import DPForestError
+from strategies.look import Look, palette_look
 from strategies.method import Method
 
 _FLOORS = ("strategies", "baselines")
@@ -39,6 +42,14 @@ def get_method(name: str) -> Method:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise DPForestError(f"no strategy {name!r}{hint} (there are {', '.join(sorted(methods))})")
     return methods[name]
+
+
+def look_of(name: str, settings: Mapping[str, Any]) -> Look:
+    """How figures show a method under settings as a configuration has them, also one that is not installed here."""
+    try:
+        return get_method(name).look_under(settings)
+    except DPForestError:
+        return palette_look(name)
 
 
 def _own_folder(name: str) -> Method | None:

@@ -2,7 +2,8 @@
 
 from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import CentralizedClient, CentralizedServer
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import RECORD_UNIT, Trust
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -12,7 +13,8 @@ METHODS = (
         server=CentralizedServer,
         client=CentralizedClient,
         unit=RECORD_UNIT,
-        trust="server trusted with every row",
+        trust=Trust("server trusted with every row"),
         uses_budget=False,
+        look=Look("#000000", "X", "--"),
     ),
 )

@@ -1,9 +1,11 @@
 """DP-FedAvg with a trusted server: clipped client updates, noise on their mean (McMahan et al. 2018)."""
 
 from baselines.dp_fedavg.client import DpFedAvgClient
-from baselines.dp_fedavg.releases import CLIENT_UNIT, TRUST
+from baselines.dp_fedavg.releases import TRUST
 from baselines.dp_fedavg.server import DpFedAvgServer
 from baselines.dp_fedavg.settings import DpFedAvgSettings
+from dpforest.guarantee import CLIENT_UNIT
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -15,5 +17,6 @@ METHODS = (
         unit=CLIENT_UNIT,
         trust=TRUST,
         default_rounds=10,
+        look=Look("#E69F00", "v"),
     ),
 )

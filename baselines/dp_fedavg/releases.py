@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from baselines.dp_fedavg.settings import DpFedAvgSettings
+from dpforest.guarantee import Trust
 from dpforest.ledger import Entry
 from strategies.method import Task
 
-CLIENT_UNIT = "one client's whole data added or removed (its place among the clients stays)"
-TRUST = "server trusted: it sees every update before the noise and keeps secret who takes part"
+TRUST = Trust("server trusted", "it sees every update before the noise and keeps secret who takes part")
 
 
 def run_entry(task: Task, multiplier: float, amplified: bool) -> Entry:

@@ -3,7 +3,8 @@
 from baselines.dp_fedavg_published.client import PublishedClient
 from baselines.dp_fedavg_published.server import PublishedServer
 from baselines.dp_fedavg_published.settings import PublishedSettings
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import RECORD_UNIT, Trust
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -13,7 +14,8 @@ METHODS = (
         server=PublishedServer,
         client=PublishedClient,
         unit=RECORD_UNIT,
-        trust="server not trusted",
+        trust=Trust("server not trusted"),
         default_rounds=10,
+        look=Look("#E69F00", "s", "--"),
     ),
 )

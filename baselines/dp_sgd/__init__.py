@@ -3,7 +3,8 @@
 from baselines.dp_sgd.client import DpSgdClient
 from baselines.dp_sgd.server import DpSgdServer
 from baselines.dp_sgd.settings import DpSgdSettings
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -13,8 +14,9 @@ METHODS = (
         server=DpSgdServer,
         client=DpSgdClient,
         unit=RECORD_UNIT,
-        trust="server and other clients not trusted",
+        trust=NO_SERVER,
         default_rounds=10,
         self_protecting=True,
+        look=Look("#CC79A7", "v"),
     ),
 )

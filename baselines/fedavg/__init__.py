@@ -3,7 +3,8 @@
 from baselines.fedavg.client import FedAvgClient
 from baselines.fedavg.server import FedAvgServer
 from baselines.fedavg.settings import FedAvgSettings
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import RECORD_UNIT, Trust
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -13,8 +14,9 @@ METHODS = (
         server=FedAvgServer,
         client=FedAvgClient,
         unit=RECORD_UNIT,
-        trust="server trusted with every client's weights",
+        trust=Trust("server trusted with every client's weights"),
         default_rounds=10,
         uses_budget=False,
+        look=Look("#56B4E9", "v"),
     ),
 )

@@ -2,7 +2,8 @@
 
 from baselines.forests.centralized import CentralizedClient, CentralizedServer, CentralizedSettings
 from baselines.forests.standalone import StandaloneClient, StandaloneServer
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import RECORD_UNIT, Trust
+from strategies.look import Look
 from strategies.method import Method
 from strategies.one_shot.settings import OneShotSettings
 
@@ -13,8 +14,9 @@ METHODS = (
         server=StandaloneServer,
         client=StandaloneClient,
         unit=RECORD_UNIT,
-        trust="nothing but test metrics leaves a client",
+        trust=Trust("nothing but test metrics leaves a client"),
         self_protecting=True,
+        look=Look("#6B6B6B", "P"),
     ),
     Method(
         name="centralized",
@@ -22,7 +24,8 @@ METHODS = (
         server=CentralizedServer,
         client=CentralizedClient,
         unit=RECORD_UNIT,
-        trust="server sees all rows",
+        trust=Trust("server sees all rows"),
         uses_budget=False,
+        look=Look("#000000", "P"),
     ),
 )

@@ -2,7 +2,8 @@
 
 from baselines.centralized_mlp.settings import WholeSettings
 from baselines.standalone_mlp.sides import StandaloneClient, StandaloneServer
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import RECORD_UNIT, Trust
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -12,8 +13,9 @@ METHODS = (
         server=StandaloneServer,
         client=StandaloneClient,
         unit=RECORD_UNIT,
-        trust="nobody but the client is trusted: nothing leaves it",
+        trust=Trust("nobody but the client is trusted", "nothing leaves it"),
         self_protecting=True,
         uses_budget=False,
+        look=Look("#6B6B6B", "X", "--"),
     ),
 )

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpforest.errors import BudgetExceeded, DPForestError
+from dpforest.guarantee import OWNER_ONLY, RECORD_UNIT, Guarantee, Trust, Unit
 from dpforest.ledger.accounting import check_delta, total_epsilon
 from dpforest.ledger.entries import Entry
 
-RECORD_UNIT = "one record added to or removed from one client's training rows"
 # Shares of a budget are sums of floating-point numbers; a total this close to the budget is the budget.
 _ROUNDING = 1e-9
 
@@ -43,30 +43,6 @@ class Budget:
             check_delta(self.delta)
 
 
-@dataclass(frozen=True)
-class Guarantee:
-    """What a ledger proves: an epsilon with its unit, neighbours and trust model, or that it proves nothing."""
-
-    epsilon: float
-    delta: float
-    unit: str
-    trust: str
-    reasons: tuple[str, ...] = ()
-
-    @property
-    def holds(self) -> bool:
-        """Whether any finite epsilon is guaranteed."""
-        return math.isfinite(self.epsilon) and not self.reasons
-
-    def __str__(self) -> str:
-        if self.reasons:
-            return f"guarantee: none ({'; '.join(self.reasons)})"
-        if math.isinf(self.epsilon):
-            return "guarantee: none (epsilon = inf, nothing is noised)"
-        delta = f", delta = {self.delta:g}" if self.delta else " (pure)"
-        return f"epsilon = {self.epsilon:.4g}{delta} for {self.unit}; {self.trust}"
-
-
 class Ledger:
     """Collects what was released about one data owner and refuses what exceeds the budget.
 
@@ -80,12 +56,10 @@ class Ledger:
         Who must be trusted for the guarantee to hold.
     """
 
-    def __init__(
-        self, budget: Budget, unit: str = RECORD_UNIT, trust: str = "nobody but the data owner is trusted"
-    ) -> None:
+    def __init__(self, budget: Budget, unit: str = RECORD_UNIT, trust: str = OWNER_ONLY) -> None:
         self.budget = budget
-        self.unit = unit
-        self.trust = trust
+        self.unit = Unit.of(unit)
+        self.trust = Trust.of(trust)
         self._entries: list[Entry] = []
 
     @property

@@ -6,15 +6,14 @@
 all sessions that a user takes part in.
 """
 
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from strategies.look import Look, published_or
 from strategies.method import Method
 from strategies.pp_fprf.client import AloneClient, GlobalClient, PersonalClient
 from strategies.pp_fprf.server import AloneServer, GlobalServer, PersonalServer
 from strategies.pp_fprf.settings import GlobalSettings, PersonalSettings, TreeSettings
 
 __all__ = ["METHODS", "GlobalSettings", "PersonalSettings", "TreeSettings"]
-
-_TRUST = "server and other clients not trusted"
 
 METHODS = (
     Method(
@@ -23,8 +22,9 @@ METHODS = (
         server=AloneServer,
         client=AloneClient,
         unit=RECORD_UNIT,
-        trust=_TRUST,
+        trust=NO_SERVER,
         self_protecting=True,
+        look=Look("#661100", "D", ":"),
     ),
     Method(
         name="pp_fgrf",
@@ -32,8 +32,9 @@ METHODS = (
         server=GlobalServer,
         client=GlobalClient,
         unit=RECORD_UNIT,
-        trust=_TRUST,
+        trust=NO_SERVER,
         self_protecting=lambda settings: not settings.published,
+        look=published_or(Look("#332288", "D", "-."), Look("#332288", "P", "--")),
     ),
     Method(
         name="pp_fprf",
@@ -41,8 +42,9 @@ METHODS = (
         server=PersonalServer,
         client=PersonalClient,
         unit=RECORD_UNIT,
-        trust=_TRUST,
+        trust=NO_SERVER,
         self_protecting=lambda settings: not settings.published,
         beside=lambda settings: settings.settings_beside(),
+        look=published_or(Look("#AA4499", "D"), Look("#AA4499", "P", "--")),
     ),
 )

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from fl_app.figures.rounds import stability_rows
+from fl_app.figures.settings import write_setting_figures
 from flwr.app import RecordDict
 from hand_made import CLIENTS, Act, Interfering, make, run, table_rows, with_arrays, with_content
 
@@ -15,12 +17,10 @@ from dpforest.errors import DPForestError
 from fl_app import compare
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, to_experiment
-from fl_app.figures.rounds import stability_rows
-from fl_app.figures.settings import write_setting_figures
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
 from fl_app.report.gather import gather
-from fl_app.results import telling_columns
+from fl_app.results import distinct_columns
 from strategies.fext.client import SCORES
 from strategies.messages import ARRAYS, to_arrays_record
 
@@ -165,7 +165,7 @@ def test_comparing_runs_draws_bad_clients_and_rows(table: dict[str, Any], tmp_pa
     ]
     (family,) = gather([tmp_path / "rows"]).families
     assert [row["public_rows"] for row in family.rows] == [400, 200]
-    assert telling_columns(family.rows) == ["asked_clients"]
+    assert distinct_columns([run.row for run in family.runs]) == ["asked_clients"]
     assert [path.name for path in write_setting_figures(family.title, family.rows, tmp_path)] == [
         "rows-table-row-split.svg",
         "rows-table-row-split.png",
