@@ -1,4 +1,4 @@
-"""Flat rows of many runs."""
+"""The table of a sweep's runs, and which columns of it tell settings apart."""
 
 from __future__ import annotations
 
@@ -9,57 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.errors import DPForestError
-from fl_app.metrics import Kind, metrics_of
-from fl_app.run_folder import find_runs, read_run, write_table
+from fl_app.finished import FinishedRun, read_run
+from fl_app.run_folder import find_runs, write_table
 
 RESULTS = "results.csv"
-_FACTS = (
-    "test_rows", "clients", "rounds", "bytes_down", "bytes_up", "bytes_of_rows", "public_rows", "seconds", "failures",
-)  # fmt: skip
-# Beside the settings of the method and the data set, what tells runs apart; never the seed, a fold or the budget.
+# What may tell runs apart but for settings of the method and the data set; never the seed, a fold or the budget.
 _SETUP = ("partition", "asked_clients", "part", "asked_rounds")
 log = logging.getLogger(__name__)
 
-
-def result_row(run: dict[str, Any]) -> dict[str, Any]:
-    """One run as one flat row: what was run, what it guarantees, what it reached."""
-    config, metrics, privacy = run["config"], run["metrics"], run["privacy"]
-    strategy = {f"strategy.{key}": value for key, value in config["strategy"].items() if key != "name"}
-    # Every ledger of a run has the same budget; it is infinite where the method has no use for epsilon.
-    budget = next(iter(privacy["clients"].values()))["budget"]
-    dataset = {f"dataset.{key}": value for key, value in config["dataset"].items() if key not in ("name", "path")}
-    row = {
-        "run": run["folder"].name,
-        "strategy": config["strategy"]["name"],
-        "dataset": config["dataset"]["name"],
-        "partition": config["partition"]["kind"],
-        "asked_clients": config["partition"].get("clients"),
-        "split": config["evaluation"]["split"],
-        "part": config["evaluation"]["part"],
-        "fold": config["evaluation"]["fold"],
-        "asked_rounds": config["rounds"],
-        "epsilon": float(budget["epsilon"]),
-        "delta": float(budget["delta"]),
-        "guarantee": privacy["guarantee"],
-        "unit": privacy["unit"],
-        "trust": privacy["trust"],
-        "record": privacy["record"],
-        "seed": config["seed"],
-    }
-    of_classes, of_targets = metrics_of(Kind.CLASSES, Kind.TWO_CLASSES), metrics_of(Kind.TARGET)
-    names = [*(m.name for m in of_classes), "worst_client", *(m.name for m in of_targets), *_FACTS]
-    row |= {name: metrics[name] for name in names if name in metrics}
-    row |= {f"memorization_{n}": rate for n, rate in metrics.get("memorization_rate", {}).items()}
-    return row | dataset | strategy
+Row = Mapping[str, Any]
 
 
-def draw_of(config: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What a run drew at random: seed, fold, seeds of the split and the partition. Only equal draws are paired."""
-    evaluation, partition = config["evaluation"], config["partition"]
-    return config["seed"], evaluation["fold"], evaluation.get("seed"), partition.get("seed")
-
-
-def telling_columns(rows: Sequence[dict[str, Any]]) -> list[str]:
+def distinct_columns(rows: Sequence[Row]) -> list[str]:
     """The fewest columns of settings, taken in order, that tell apart all settings of the rows.
 
     Those of the whole set-up come first, then ``dataset.*`` and ``strategy.*``.
@@ -78,37 +39,42 @@ def telling_columns(rows: Sequence[dict[str, Any]]) -> list[str]:
     return chosen
 
 
-def telling_of_methods(rows: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """Of `telling_columns`, those in which runs of a method differ, for each method."""
-    telling = telling_columns(rows)
+def distinct_by_method(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Of `distinct_columns`, those in which runs of a method differ, for each method."""
+    columns = distinct_columns(rows)
     values: dict[str, dict[str, set[str]]] = {}
     for row in rows:
         own = values.setdefault(row["strategy"], {})
-        for name in telling:
+        for name in columns:
             own.setdefault(name, set()).add(str(row.get(name)))
-    return {method: [name for name in telling if len(own[name]) > 1] for method, own in values.items()}
+    return {method: [name for name in columns if len(own[name]) > 1] for method, own in values.items()}
+
+
+def setting_label(row: Row, distinct: Mapping[str, Sequence[str]]) -> str:
+    """A short label: the method and the settings that tell its runs apart (`distinct_by_method`)."""
+    names = distinct[row["strategy"]]
+    values = [f"{name.removeprefix('strategy.').removeprefix('asked_')}={row[name]}" for name in names if name in row]
+    return " ".join([str(row["strategy"]), *values])
 
 
 @lru_cache(maxsize=10_000)
-def _read_once(folder: Path, written: int) -> dict[str, Any]:
+def _read_once(folder: Path, written: int) -> FinishedRun:
     """A finished run, read from disk once: a sweep asks for all its runs after each of them."""
     return read_run(folder)
 
 
-def read_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
+def read_runs(folders: Sequence[Path]) -> list[FinishedRun]:
     """All finished runs at or below the folders; damaged ones are named and left out."""
     runs = []
     for folder in find_runs(folders):
         try:
-            run = _read_once(folder, (folder / "metrics.json").stat().st_mtime_ns)
-            result_row(run)
-            runs.append(run)
-        except (DPForestError, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+            runs.append(_read_once(folder, (folder / "metrics.json").stat().st_mtime_ns))
+        except (DPForestError, OSError) as error:
             log.warning("left out: %s: %s", folder, error)
     return runs
 
 
 def write_results(sweep: Path) -> None:
     """Write ``results.csv`` of a sweep folder anew."""
-    if rows := [result_row(run) for run in read_runs([sweep])]:
-        write_table(sweep / RESULTS, rows)
+    if runs := read_runs([sweep]):
+        write_table(sweep / RESULTS, [run.row for run in runs])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import glob
 import hashlib
-import io
 import json
 import logging
 import os
@@ -17,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import yaml
 
 from dpforest import __version__
@@ -26,8 +24,6 @@ from dpforest.forest.json_format import write_json
 from fl_app.experiment import Experiment
 from fl_app.run import Run
 
-# The C parser, where PyYAML was built with it: ten times as fast.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 FAILED = "FAILED.txt"
 FOREST = "forest.json"
 OVERRIDES = "overrides.yaml"  # of a run that failed before it had a configuration
@@ -213,59 +209,5 @@ def write_failure(folder: Path, overrides: Sequence[str], reason: str) -> None:
 
 def is_failed_try(folder: Path) -> bool:
     """Whether a failed run was written right here: not a link to a folder, nor one that only holds such a file."""
-    told = any((folder / name).is_file() for name in ("config.yaml", OVERRIDES))
-    return told and (folder / FAILED).is_file() and not folder.is_symlink()
-
-
-def read_run(folder: Path) -> dict[str, Any]:
-    """What a finished run's files say.
-
-    Returns
-    -------
-    dict
-        ``folder``, ``config``, ``metrics`` and ``privacy`` as mappings, ``clients`` and ``rounds`` as data frames.
-
-    Raises
-    ------
-    DPForestError
-        A file is damaged.
-    """
-    try:
-        parts = {
-            "metrics": json.loads((folder / "metrics.json").read_text(encoding="utf-8")),
-            "privacy": json.loads((folder / "privacy.json").read_text(encoding="utf-8")),
-        }
-        tables = {name: _read_table(folder / f"{name}.csv") for name in ("clients", "rounds")}
-    except (OSError, ValueError) as error:
-        raise DPForestError(f"{folder} is damaged: {error}") from error
-    for name, part in parts.items():
-        if not isinstance(part, dict):
-            raise DPForestError(f"{folder} is damaged: its {name} is not a mapping")
-    told = [parts["metrics"].get(name) for name in ("clients", "rounds")]
-    if "trains" not in tables["clients"] or [tables["clients"]["trains"].sum(), len(tables["rounds"])] != told:
-        raise DPForestError(f"{folder} is damaged: clients.csv or rounds.csv lacks lines")
-    return {"folder": folder, "config": read_config(folder), **parts, **tables}
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """Configuration of a run, also of one that failed.
-
-    Raises
-    ------
-    DPForestError
-        It is damaged.
-    """
-    try:
-        config = yaml.load((folder / "config.yaml").read_text(encoding="utf-8"), Loader=_LOADER)
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise DPForestError(f"{folder} is damaged: {error}") from error
-    if not isinstance(config, dict) or "overrides" not in config:  # the last entry; an empty file is valid YAML
-        raise DPForestError(f"{folder} is damaged: config.yaml is cut off")
-    return config
-
-
-def _read_table(path: Path) -> pd.DataFrame:
-    text = path.read_text(encoding="utf-8")
-    if not text.endswith("\n"):
-        raise ValueError(f"{path.name} is cut off")
-    return pd.read_csv(io.StringIO(text))
+    begun = any((folder / name).is_file() for name in ("config.yaml", OVERRIDES))
+    return begun and (folder / FAILED).is_file() and not folder.is_symlink()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from dpforest.errors import DPForestError
 from fl_app.config import conf_folder, parse_overrides
 from fl_app.experiment import ConfigurationError, Experiment
-from fl_app.run_folder import FAILED, OutputError, find_runs, is_failed_try, read_run
+from fl_app.finished import read_run
+from fl_app.run_folder import FAILED, OutputError, find_runs, is_failed_try
 
 _COMMAND = "multirun.yaml"  # Hydra's record of a sweep
 _RESUME = "+resume="
@@ -158,7 +159,7 @@ class Missing:
         self._done: set[str] = set()
         for run in find_runs([folder]):
             try:
-                self._done.add(_key(read_run(run)["config"]))
+                self._done.add(_key(read_run(run).config))
             except DPForestError:
                 continue  # a damaged run is run again
 
@@ -176,7 +177,7 @@ class Missing:
         return output
 
 
-def _key(config: dict[str, Any]) -> str:
+def _key(config: Mapping[str, Any]) -> str:
     # Through YAML, as run folders keep it: a tuple is a list there.
     plain = yaml.safe_load(yaml.safe_dump({key: value for key, value in config.items() if key != "overrides"}))
     return json.dumps(plain, sort_keys=True)

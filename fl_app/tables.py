@@ -63,6 +63,11 @@ def decimals(value: float) -> str:
     return f"{value:z.3f}" if abs(value) < 1000 else f"{value:.3g}"
 
 
+def short_delta(delta: float) -> str:
+    """The delta of a guarantee, or that it needs none."""
+    return f"delta {delta:g}" if delta else "pure"
+
+
 def human_bytes(size: float) -> str:
     """A size with its unit."""
     for unit in ("B", "kB", "MB", "GB"):

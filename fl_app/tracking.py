@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from dpforest.errors import DPForestError
 from fl_app.experiment import ConfigurationError
-from fl_app.run_folder import read_run
+from fl_app.finished import FinishedRun, flat, read_run
 
 _STORE = "mlruns"
 _BATCH = 500  # MLflow takes at most 1000 metrics and 100 parameters at a time
@@ -58,15 +56,12 @@ class MlflowTracker:
             known = client.get_experiment_by_name(self.experiment)
             number = known.experiment_id if known else client.create_experiment(self.experiment)
             logged = client.create_run(number, run_name=folder.name).info.run_id
-            privacy = run["privacy"]
             for name in ("guarantee", "unit", "trust", "record", "noise"):
-                client.set_tag(logged, name, str(privacy.get(name, "")))
-            params = [entities.Param(_name(key), str(value)[:_LONGEST]) for key, value in _flat(run["config"])]
+                client.set_tag(logged, name, str(run.privacy.get(name, "")))
+            params = [entities.Param(_name(key), str(value)[:_LONGEST]) for key, value in flat(run.config)]
             for start in range(0, len(params), _PARAMETERS):
                 client.log_batch(logged, params=params[start : start + _PARAMETERS])
-            metrics = [
-                entities.Metric(name, value, 0, step) for name, value, step in _metrics(run["metrics"], run["rounds"])
-            ]
+            metrics = [entities.Metric(name, value, 0, step) for name, value, step in _metrics(run)]
             for start in range(0, len(metrics), _BATCH):
                 client.log_batch(logged, metrics=metrics[start : start + _BATCH])
             client.log_artifacts(logged, str(folder))
@@ -111,24 +106,16 @@ def _mlflow() -> Any:
         raise ConfigurationError('tracking=mlflow needs MLflow: pip install "dpforest[mlflow]"') from None
 
 
-def _metrics(final: Mapping[str, Any], rounds: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
+def _metrics(run: FinishedRun) -> Iterator[tuple[str, float, int]]:
     """Name, value and step: of the finished run at step 0, of each round under ``round/``."""
-    for name, value in _flat(final):
+    for name, value in flat(run.metrics):
         if isinstance(value, int | float) and math.isfinite(value):
             yield _name(name), float(value), 0
-    numbers = rounds.select_dtypes("number")
+    numbers = run.rounds.select_dtypes("number")
     for _, row in numbers.iterrows():
         for key, value in row.items():
             if key != "round" and math.isfinite(value):
                 yield _name(f"round/{key}"), float(value), int(row["round"])
-
-
-def _flat(plain: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in plain.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _name(key: str) -> str:

@@ -9,9 +9,10 @@ import pytest
 from made_up_runs import CLIENT_UNIT, write_run, write_sweep
 
 from dpforest.errors import DPForestError
+from fl_app.finished import OPEN, PRIVATE, UNPROVEN
 from fl_app.report.answer import answer
-from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, gather
-from fl_app.report.plots import client_boxes, settings_by_epsilon
+from fl_app.report.figures.comparison import client_boxes
+from fl_app.report.gather import gather
 from fl_app.results import read_runs
 
 
@@ -123,8 +124,7 @@ def test_clients_of_another_deal_are_others(tmp_path: Path, kind: str, clients: 
     (gap,) = verdict.gaps
     assert gap.clients is not None
     assert gap.clients.n == clients
-    figure = client_boxes(section)
-    assert figure is not None
+    ((_, figure),) = client_boxes(section)
     ends = sorted(float(y) for line in figure.axes[0].lines for y in line.get_ydata())
     # Three deals of two clients each; or two subjects, each as a mean over seeds.
     assert ends[0] == pytest.approx(0.5 if kind == "dirichlet" else (0.5 + 0.5 + 0.7) / 3)
@@ -176,7 +176,7 @@ def test_epsilons_without_a_guarantee_are_never_averaged_as_no_privacy(tmp_path:
         )
     (section,) = gather([tmp_path]).sections
     assert set(section.frame["state"]) == {UNPROVEN}
-    assert list(settings_by_epsilon(section)) == ["0.01", "10"]
+    assert list(section.by_epsilon) == ["0.01", "10"]
     assert answer(section).words() == ["No method with a valid guarantee was run here."]
 
 
@@ -209,7 +209,7 @@ def test_data_sets_targets_and_evaluations_are_never_mixed(tmp_path: Path) -> No
     write_run(tmp_path / "j", evaluation={"fold": 1})
     sections = gather([tmp_path]).sections
     assert len(sections) == 8
-    assert sorted(len(section.rows) for section in sections) == [1] * 7 + [3]
+    assert sorted(len(section.runs) for section in sections) == [1] * 7 + [3]
     assert len({section.slug for section in sections}) == 8
     titles = " | ".join(section.title for section in sections)
     for words in (
@@ -260,7 +260,7 @@ def test_bad_clients_are_a_section_of_their_own_and_no_setting_of_the_method(tmp
         ("watch, row split, attack share = 0.5, attack = label_flip", ["fext k=None", "fext k=auto"]),
     ]
     (family,) = gathered.families
-    assert (family.title, len(family.rows)) == ("watch, row split", 7)
+    assert (family.title, len(family.runs)) == ("watch, row split", 7)
 
 
 def test_only_sections_that_differ_in_their_clients_are_a_family(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_only_sections_that_differ_in_their_clients_are_a_family(tmp_path: Path)
     assert [section.title for section in gathered.sections] == ["hapt, row split"] + [
         f"watch, row split, classes = {classes}, clients = {clients}" for classes in (3, 12) for clients in (5, 10)
     ]
-    assert [(family.title, len(family.rows)) for family in gathered.families] == [
+    assert [(family.title, len(family.runs)) for family in gathered.families] == [
         ("watch, row split, classes = 3", 2),
         ("watch, row split, classes = 12", 2),
     ]
@@ -293,7 +293,7 @@ def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     write_run(tmp_path / "b")
     write_run(tmp_path / "c", seed=1)
     gathered = gather([tmp_path, tmp_path / "a"])
-    assert (len(gathered.rows), gathered.twice) == (2, 1)
+    assert (len(gathered.runs), gathered.duplicates) == (2, 1)
 
 
 def test_a_metric_that_only_some_have_spoils_nothing(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_a_metric_that_only_some_have_spoils_nothing(tmp_path: Path) -> None:
         del metrics[name]
     (without / "metrics.json").write_text(json.dumps(metrics))
     sections = gather([tmp_path]).sections
-    found = [answer(section) for section in sections if section.metric == "accuracy"]
+    found = [answer(section) for section in sections if section.metric.name == "accuracy"]
     assert [contender.setting for contender in found[0].verdicts[0].ranking] == ["one_shot"]
     assert "has test metrics" in answer(gather([without]).sections[0]).headline()
 
@@ -330,15 +330,15 @@ def test_cut_failed_and_unfinished_runs_are_listed_with_their_reason(tmp_path: P
     tables = write_run(tmp_path / "tables", seed=4)
     (tables / "clients.csv").write_text("")
     gathered = gather([tmp_path])
-    assert [row["run"] for row in gathered.rows] == ["good"]
-    assert {(trouble.folder.name, trouble.what) for trouble in gathered.troubles} == {
+    assert [run.folder.name for run in gathered.runs] == ["good"]
+    assert {(each.folder.name, each.what) for each in gathered.left_out} == {
         (".partial-7-123", "not finished"),
         ("failed", "failed"),
         ("cut", "damaged"),
         ("headless", "damaged"),
         ("tables", "damaged"),
     }
-    reasons = {trouble.folder.name: trouble.reason for trouble in gathered.troubles}
+    reasons = {each.folder.name: each.reason for each in gathered.left_out}
     assert reasons["failed"] == "TooFewClients: round 1: 0 of 4 clients"
     assert "privacy.json" in reasons["cut"] or "damaged" in reasons["cut"]
 
@@ -403,11 +403,11 @@ def test_a_run_with_a_damaged_configuration_costs_no_other_run_its_place(tmp_pat
     config.write_text(f"{config.read_text()}{line}\n")  # the last of equal keys counts
     fail(write_run(tmp_path / "failed", "boost", 0.1), "no rows")
     found = gather([tmp_path])
-    assert [(trouble.folder.name, trouble.what) for trouble in found.troubles if trouble.folder.name != "failed"] == [
+    assert [(each.folder.name, each.what) for each in found.left_out if each.folder.name != "failed"] == [
         ("bad", "damaged")
     ]
     assert found.sections[0].absent == [("boost", 0.1)]
-    assert "good" in [run["folder"].name for run in read_runs([tmp_path])]
+    assert "good" in [run.folder.name for run in read_runs([tmp_path])]
 
 
 def test_a_file_cut_anywhere_is_damaged(tmp_path: Path) -> None:
@@ -419,9 +419,9 @@ def test_a_file_cut_anywhere_is_damaged(tmp_path: Path) -> None:
         for end in range(0, needed, 1 if name.endswith(".csv") else 7):
             (run / name).write_bytes(whole[:end])
             gathered = gather([tmp_path])
-            assert (gathered.sections, [t.what for t in gathered.troubles]) == ([], ["damaged"]), (name, end)
+            assert (gathered.sections, [each.what for each in gathered.left_out]) == ([], ["damaged"]), (name, end)
         (run / name).write_bytes(whole)
-    assert len(gather([tmp_path]).rows) == 1
+    assert len(gather([tmp_path]).runs) == 1
 
 
 def test_linked_folders_count_and_a_link_in_a_circle_ends(tmp_path: Path) -> None:
@@ -429,9 +429,9 @@ def test_linked_folders_count_and_a_link_in_a_circle_ends(tmp_path: Path) -> Non
     (tmp_path / "sweep").mkdir()
     (tmp_path / "sweep" / "run").symlink_to(tmp_path / "elsewhere" / "a")
     (tmp_path / "elsewhere" / "circle").symlink_to(tmp_path)
-    assert [row["run"] for row in gather([tmp_path / "sweep"]).rows] == ["run"]
+    assert [run.folder.name for run in gather([tmp_path / "sweep"]).runs] == ["run"]
     gathered = gather([tmp_path, tmp_path / "sweep"])
-    assert (len(gathered.rows), gathered.twice) == (1, 0)
+    assert (len(gathered.runs), gathered.duplicates) == (1, 0)
 
 
 def test_a_run_without_a_score_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from made_up_runs import write_run, write_sweep
 
-from fl_app.figures.looks import known_looks
+from fl_app.config import conf_folder
 from fl_app.report.page import write_report
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -150,7 +150,8 @@ def test_it_prints_all_of_it(opened: Any, tmp_path: Path) -> None:
 
 
 def test_every_method_can_be_told_from_light_and_from_dark_paper(browser: Any, tmp_path: Path) -> None:
-    write_sweep(tmp_path, tuple(known_looks()), (1.0, 10.0), seeds=1, clients=2)
+    methods = sorted(path.stem for path in (conf_folder() / "strategy").glob("*.yaml"))
+    write_sweep(tmp_path, methods, (1.0, 10.0), seeds=1, clients=2)
     page_file = write_report([tmp_path])
     # 3 to 1 is what WCAG 2.2 asks for (1.4.11); the lightest of Okabe and Ito's colours have 2.2 on white.
     for scheme, least in (("dark", 3.0), ("light", 2.1)):

@@ -8,21 +8,21 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
-import matplotlib
 import pytest
 from made_up_runs import write_run, write_sweep
 from matplotlib.figure import Figure
 
-from fl_app.compare import comparison_table
 from fl_app.compare import main as compare
-from fl_app.figures.base import STYLE, legend_below, save_figure
-from fl_app.figures.published import published, published_for, source_of
 from fl_app.report.__main__ import main
 from fl_app.report.answer import answer
-from fl_app.report.gather import Section, gather
-from fl_app.report.ledgers import promises
+from fl_app.report.comparison import comparison_table
+from fl_app.report.figures.comparison import answer_picture, client_boxes, confusion_matrices, costs
+from fl_app.report.figures.style import legend_below, save_figure, styled
+from fl_app.report.gather import gather
+from fl_app.report.ledgers import disclosures
 from fl_app.report.page import REPORT, write_report
-from fl_app.report.plots import answer_picture, client_boxes, confusion_matrices, costs, labels_of
+from fl_app.report.papers.published import published, published_for, source_of
+from fl_app.report.sections import Section
 from fl_app.report.svg import inline
 
 METHODS = ("one_shot", "dp_sgd", "dp_fedavg", "fedavg")
@@ -151,8 +151,8 @@ def test_the_page_opens_with_the_answer(sweep: Path) -> None:
 
 
 def test_the_answer_picture_has_a_panel_a_unit_and_all_methods_with_a_guarantee(section: Section) -> None:
-    with matplotlib.rc_context(STYLE):
-        figure = answer_picture(answer(section))
+    with styled():
+        ((_, figure),) = answer_picture(answer(section))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["per record", "per client's whole data"]
     for axes in figure.axes:
         assert axes.get_ylabel() == "accuracy"
@@ -165,24 +165,20 @@ def test_the_answer_picture_has_a_panel_a_unit_and_all_methods_with_a_guarantee(
 
 
 def test_where_units_share_axes_each_is_named_and_so_is_what_has_no_guarantee(section: Section, tmp_path: Path) -> None:
-    figures = [client_boxes(section), costs(section)]
-    for figure in figures:
-        assert figure is not None
+    for _, figure in (*client_boxes(section), *costs(section)):
         labels = set(figure.axes[0].get_legend_handles_labels()[1])
         assert {"one_shot (per record)", "dp_fedavg (per client's whole data)", "fedavg"} <= labels
-    matrices = confusion_matrices(section, "1")
-    assert matrices is not None
+    matrices = dict(confusion_matrices(section))["1"]
     assert "dp_fedavg (per client's whole data)" in {axes.get_title().replace("\n", " ") for axes in matrices.axes}
-    assert labels_of(section)["dp_sgd"] == "dp_sgd (per record)"
+    assert section.labels["dp_sgd"] == "dp_sgd (per record)"
     write_run(tmp_path / "a", "one_shot")
     write_run(tmp_path / "b", "fext_published", unprotected="leaf values")
     (other,) = gather([tmp_path]).sections
-    assert labels_of(other) == {"one_shot": "one_shot", "fext_published": "fext_published (no valid guarantee)"}
+    assert other.labels == {"one_shot": "one_shot", "fext_published": "fext_published (no valid guarantee)"}
 
 
 def test_boxes_hold_the_means_of_clients(section: Section) -> None:
-    figure = client_boxes(section)
-    assert figure is not None
+    ((_, figure),) = client_boxes(section)
     (axes,) = figure.axes
     assert [text.get_text() for text in axes.get_xticklabels()] == ["0.1", "1", "10", "no privacy"]
     assert len({line.get_label() for line in axes.lines if not line.get_label().startswith("_")}) == 4
@@ -194,45 +190,43 @@ def test_boxes_hold_the_means_of_clients(section: Section) -> None:
 
 def test_the_mark_is_the_worst_client_also_where_less_is_better(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "fext", accuracy=[0.9, 0.7, 0.4], target=True)  # MSE 0.1, 0.3, 0.6
-    figure = client_boxes(gather([tmp_path]).sections[0])
-    assert figure is not None
+    ((_, figure),) = client_boxes(gather([tmp_path]).sections[0])
     marks = [line.get_ydata()[0] for line in figure.axes[0].lines if len(line.get_xdata()) == 1]
     assert marks == pytest.approx([0.6])
 
 
 def test_confusion_shows_shares_of_the_true_class_and_names(section: Section) -> None:
-    figure = confusion_matrices(section, "1")
-    assert figure is not None
+    matrices = dict(confusion_matrices(section))
+    figure = matrices["1"]
     axes = figure.axes[0]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["rest", "walk", "run"]
     assert axes.images[0].get_array().sum(axis=1).tolist() == pytest.approx([100] * 3)
     # Classes are named once for all matrices of a line.
     assert {text.get_text() for text in figure.axes[1].get_yticklabels()} == {""}
-    without = confusion_matrices(section, "no privacy")
-    assert without is not None
-    assert without.get_suptitle() == "watch, row split: no privacy"
+    assert matrices["no privacy"].get_suptitle() == "watch, row split: no privacy"
 
 
 def test_costs_are_of_bytes_and_seconds(section: Section) -> None:
-    figure = costs(section)
+    ((_, figure),) = costs(section)
     assert ["MB" in figure.axes[0].get_xlabel(), "seconds" in figure.axes[1].get_xlabel()] == [True, True]
     assert "sending the raw rows" in figure.axes[0].get_legend_handles_labels()[1]
 
 
 def test_marks_without_a_guarantee_are_hollow_and_units_apart(tmp_path: Path) -> None:
     write_sweep(tmp_path / "a", ("one_shot", "dp_fedavg"), (1.0, 10.0), seeds=1)
-    write_sweep(tmp_path / "b", ("fext_published",), (1.0, 10.0), seeds=1, unprotected="leaf values")
+    write_sweep(tmp_path / "b", ("fext",), (1.0, 10.0), seeds=1, unprotected="leaf values", accounting="published")
     write_report([tmp_path])
     (svg,) = (tmp_path / "figures").rglob("epsilon-*.svg")
     text = svg.read_text(encoding="utf-8")
     assert text.count("unit: one") == 2
     assert "hollow: no guarantee" in text
-    assert text.count("fill: #ffffff; stroke: #009e73") > 0, "fext_published is hollow"
+    assert text.count("fill: #ffffff; stroke: #009e73") > 0, "the published setting of fext is hollow"
 
 
 def test_published_megabytes_stand_beside_our_own(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "fedavg", noised=False, dataset={"name": "hapt"})
-    left, right = costs(gather([tmp_path]).sections[0]).axes
+    ((_, figure),) = costs(gather([tmp_path]).sections[0])
+    left, right = figure.axes
     # HAR chapter, table 1: FedAvg, 30 MB and 0.9622.
     points = {line.get_label(): (line.get_xdata()[0], line.get_ydata()[0]) for line in left.lines}
     assert points["HAR chapter, table 1, FedAvg"] == (30.0, 0.9622)
@@ -250,7 +244,7 @@ def test_published_megabytes_stand_beside_our_own(tmp_path: Path) -> None:
 def test_an_epsilon_that_a_source_counts_otherwise_is_marked(
     dataset: str, split: str, source: str, line: list[str]
 ) -> None:
-    (found,) = [told for told in published_for(dataset, split) if told[1:] == line]
+    (found,) = [values for values in published_for(dataset, split) if values[1:] == line]
     assert found[0].startswith(f"{source} (epsilon a round, no valid guarantee")
     assert source_of(published("liu2022_wisdm")) == "Liu et al. 2022, table 4 (phone, epsilon 1 a tree)"
     assert not published_for(dataset, "subject"), "values stand only beside the split that they were measured with"
@@ -295,7 +289,7 @@ def test_figures_across_sections_have_a_line_a_section(sweep: Path, tmp_path: Pa
 
 
 def test_the_ledger_table_names_what_leaves_a_client(section: Section, tmp_path: Path) -> None:
-    first = promises(section)[0]
+    first = disclosures(section)[0]
     assert first.state == "holds"
     facts = dict(first.facts)
     assert facts["Does a guarantee hold?"] == "yes"
@@ -304,18 +298,18 @@ def test_the_ledger_table_names_what_leaves_a_client(section: Section, tmp_path:
     assert release.what == "class counts of the leaves"
     assert release.protection == "discrete Laplace, scale 1 for a sensitivity of 1"
     assert (release.cost, release.share) == ("epsilon = 1", "100 %")
-    (open_,) = [promise for promise in promises(section) if promise.setting == "fedavg"]
+    (open_,) = [each for each in disclosures(section) if each.setting == "fedavg"]
     assert [(r.what, r.protection, r.cost) for r in open_.releases] == [("weights", "nothing", "not bounded")]
     assert dict(open_.facts)["What is protected"] == "nothing"
     assert facts["What is protected"].startswith("one client's whole data")
     write_run(tmp_path / "a", "fext_published", unprotected="leaf values")
-    (claimed,) = promises(gather([tmp_path]).sections[0])
+    (claimed,) = disclosures(gather([tmp_path]).sections[0])
     assert dict(claimed.facts)["What is protected"].startswith("nothing for sure; claimed: one record")
 
 
 def test_the_terminal_has_the_same_table(section: Section, sweep: Path) -> None:
     page = (sweep / REPORT).read_text(encoding="utf-8")
-    table = comparison_table(section.rows)
+    table = comparison_table(section.runs)
     ranges = re.findall(r"[\d.]+ \[[\d.]+ to [\d.]+\]", table)
     assert ranges
     assert all(numbers in page for numbers in ranges)

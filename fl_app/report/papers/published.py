@@ -1,4 +1,4 @@
-"""What sources published, read from ``fl_app/published``: figures and tables show it beside the runs."""
+"""What sources published, each in a file of this folder: figures and tables show it with the runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-_FOLDER = Path(__file__).parents[1] / "published"
+_FOLDER = Path(__file__).parent
 
 
 def published(name: str) -> dict[str, Any]:
@@ -24,26 +24,26 @@ def published_on(dataset: str, split: str) -> list[dict[str, Any]]:
     ``mind``, where it stands, is what keeps a source's numbers from being the same thing as ours, in a few words.
     """
     names = sorted(file.stem for file in _FOLDER.glob("*.yaml"))
-    return [told for told in map(published, names) if (told["dataset"], told["split"]) == (dataset, split)]
+    return [source for source in map(published, names) if (source["dataset"], source["split"]) == (dataset, split)]
 
 
-def source_of(told: Mapping[str, Any]) -> str:
+def source_of(values: Mapping[str, Any]) -> str:
     """The name of a source, with what one must mind about its numbers."""
-    return f"{told['source']} ({told['mind']})" if "mind" in told else str(told["source"])
+    return f"{values['source']} ({values['mind']})" if "mind" in values else str(values["source"])
 
 
 def published_for(dataset: str, split: str) -> list[list[str]]:
     """`published_on` as lines of a table: source, method, epsilon, metric and value."""
     lines = []
-    for told in published_on(dataset, split):
-        source = source_of(told)
-        for name, curve in told.get("accuracy", {}).items():
+    for values in published_on(dataset, split):
+        source = source_of(values)
+        for name, curve in values.get("accuracy", {}).items():
             label = f"depth {name}" if isinstance(name, int) else str(name)
             lines += [[source, label, f"{at:g}", "accuracy", f"{value:g}"] for at, value in curve.items()]
-        for name, value in told.get("without_privacy", {}).items():
+        for name, value in values.get("without_privacy", {}).items():
             lines.append([source, str(name), "no privacy", "accuracy", f"{value:g}"])
-        for name, curve in told.get("mse", {}).items():
+        for name, curve in values.get("mse", {}).items():
             lines += [[source, str(name), f"round {at}", "MSE", f"{value:g}"] for at, value in curve.items()]
-        for name, value in told.get("megabytes", {}).items():
+        for name, value in values.get("megabytes", {}).items():
             lines.append([source, str(name), "", "MB sent", f"{value:g}"])
     return lines

@@ -1,21 +1,21 @@
-"""The figures that only the report has: the answer in one picture, clients, confusion and cost."""
+"""The answer in one picture, clients, confusion and cost."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fl_app.figures.base import METRICS, legend_below, log_axis, setting_looks
-from fl_app.figures.looks import PUBLISHED, Look
-from fl_app.figures.published import published_on
+from fl_app.finished import OPEN, PRIVATE
 from fl_app.report.answer import Answer, Verdict
-from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
+from fl_app.report.figures.style import EPSILON, PUBLISHED, legend_below, log_axis
+from fl_app.report.papers.published import published_on
+from fl_app.report.sections import Section, nearest_to_one
+from strategies.look import Look
 
 _BOXES = 36  # in one row of axes
 _MATRICES = 6
@@ -23,46 +23,18 @@ _CELL, _NUMBERED = 0.24, 12  # inches of a cell of a confusion matrix; most clas
 _LONGEST = 24  # characters of a class's name
 
 
-def looks_of(section: Section) -> dict[str, Look]:
-    """The look of each setting, the same in all figures of a section."""
-    return setting_looks(section.rows)
-
-
-def labels_of(section: Section) -> dict[str, str]:
-    """Each setting as figures and tables name it in which all stand together: with its unit where that is not the
-    same for all, and whether it has no valid guarantee.
-    """
-    budgeted = section.frame[section.frame["state"] != OPEN]
-    several = budgeted["per"].nunique() > 1
-    labels = {str(setting): str(setting) for setting in section.frame["setting"]}
-    for setting, runs in budgeted.groupby("setting"):
-        words = [f"per {runs['per'].iloc[0]}"] if several else []
-        words += ["no valid guarantee"] if UNPROVEN in set(runs["state"]) else []
-        labels[str(setting)] += f" ({'; '.join(words)})" if words else ""
-    return labels
-
-
-def settings_by_epsilon(section: Section) -> dict[str, pd.DataFrame]:
-    """Runs by epsilon as it is printed; what protects nothing comes once, as `OPEN`."""
-    frame = section.frame
-    open_ = frame["state"] == OPEN
-    found = {f"{epsilon:g}": runs for epsilon, runs in frame[~open_].groupby("epsilon")}
-    if open_.any():
-        found[OPEN] = frame[open_]
-    return found
-
-
-def answer_picture(answer: Answer) -> Figure:
+def answer_picture(answer: Answer) -> Iterator[tuple[str, Figure]]:
     """The methods with a guarantee at each epsilon with their intervals, one panel a unit; the highest has its mean."""
+    if not answer.verdicts:
+        return
     units = list(dict.fromkeys(verdict.unit for verdict in answer.verdicts))
-    looks = looks_of(answer.section)
     most = max(sum(verdict.unit == unit for verdict in answer.verdicts) for unit in units)
     figure = Figure(figsize=(max(5.6, (1.1 + 1.15 * most) * len(units)), 4.2), layout="constrained")
     for number, unit in enumerate(units, 1):
         axes = figure.add_subplot(1, len(units), number, sharey=figure.axes[0] if number > 1 else None)
         verdicts = [verdict for verdict in answer.verdicts if verdict.unit == unit]
         for place, verdict in enumerate(verdicts):
-            _verdict(axes, place, verdict, looks)
+            _verdict(axes, place, verdict, answer.section.looks)
         if answer.reference is not None:
             axes.axhline(
                 answer.reference.score.mean, color=PUBLISHED, linestyle="--", linewidth=1,
@@ -72,15 +44,15 @@ def answer_picture(answer: Answer) -> Figure:
         axes.set_xlim(-0.6, len(verdicts) - 0.4)
         axes.grid(False, axis="x")
         axes.margins(y=0.15)
-        axes.set_xlabel("epsilon, total of a client over the run")
-        axes.set_ylabel(METRICS[answer.section.metric])
+        axes.set_xlabel(EPSILON)
+        axes.set_ylabel(answer.section.metric.label)
         axes.set_title(f"per {unit}", loc="left")
     figure.suptitle(f"{answer.section.title}: methods with a guarantee", x=0.01, ha="left", fontsize=10)
     legend_below(figure)
-    return figure
+    yield "", figure
 
 
-def _verdict(axes: Axes, place: int, verdict: Verdict, looks: dict[str, Look]) -> None:
+def _verdict(axes: Axes, place: int, verdict: Verdict, looks: Mapping[str, Look]) -> None:
     width = min(0.8 / len(verdict.ranking), 0.16)
     for number, contender in enumerate(verdict.ranking):
         at = place + (number - (len(verdict.ranking) - 1) / 2) * width
@@ -101,42 +73,38 @@ def _verdict(axes: Axes, place: int, verdict: Verdict, looks: dict[str, Look]) -
             )  # fmt: skip
 
 
-def client_boxes(section: Section) -> Figure | None:
-    """How well the model serves each client: a box of the clients' means over seeds, by setting and epsilon.
-
-    None where no run has scores of several clients.
-    """
-    name = "accuracy" if section.metric == "accuracy" else "mse"
-    if name not in section.clients:
-        return None
-    looks, labels = looks_of(section), labels_of(section)
+def client_boxes(section: Section) -> Iterator[tuple[str, Figure]]:
+    """How well the model serves each client: a box of the clients' means over seeds, by setting and epsilon."""
+    metric = section.client_metric
+    if metric.name not in section.clients:
+        return
     groups = []
-    for epsilon, runs in settings_by_epsilon(section).items():
+    for epsilon, runs in section.by_epsilon.items():
         for setting, members in runs.groupby("setting"):
             own = section.clients[section.clients["number"].isin(members.index)]
-            scores = own.groupby(["deal", "client"])[name].mean().dropna()
+            scores = own.groupby(["assignment", "client"])[metric.name].mean().dropna()
             if len(scores) > 1:
                 groups.append((epsilon, str(setting), scores.to_numpy()))
     if not groups:
-        return None
+        return
     lines = math.ceil(len(groups) / _BOXES)
     figure = Figure(figsize=(min(9.5, 2.4 + 0.32 * min(len(groups), _BOXES)), 3.3 * lines + 0.5), layout="constrained")
     for line in range(lines):
         first = figure.axes[0] if line else None
         axes = figure.add_subplot(lines, 1, line + 1, sharey=first)
         shown = groups[line * _BOXES : (line + 1) * _BOXES]
-        _boxes(axes, shown, looks, labels, np.min if name == "accuracy" else np.max)
-        axes.set_ylabel(f"{METRICS[name]} of a client")
-    figure.axes[-1].set_xlabel("epsilon, total of a client over the run")
+        _boxes(axes, shown, section.looks, section.labels, np.min if metric.more_is_better else np.max)
+        axes.set_ylabel(f"{metric.label} of a client")
+    figure.axes[-1].set_xlabel(EPSILON)
     figure.suptitle(f"{section.title}: clients", x=0.01, ha="left", fontsize=9)
     legend_below(figure)
-    return figure
+    yield "", figure
 
 
 def _boxes(
     axes: Axes,
     groups: Sequence[tuple[str, str, np.ndarray]],
-    looks: dict[str, Look],
+    looks: Mapping[str, Look],
     labels: dict[str, str],
     worst: Callable[[np.ndarray], float],
 ) -> None:
@@ -165,13 +133,21 @@ def _boxes(
     axes.grid(False, axis="x")
 
 
-def confusion_matrices(section: Section, epsilon: str) -> Figure | None:
+def confusion_matrices(section: Section) -> Iterator[tuple[str, Figure]]:
+    """Where the best settings err, at the epsilon nearest to 1 and without privacy."""
+    nearest = nearest_to_one([float(epsilon) for epsilon in section.by_epsilon if epsilon != OPEN])
+    for epsilon in (f"{nearest:g}" if nearest else "", OPEN):
+        if epsilon in section.by_epsilon and (figure := _matrices(section, epsilon)) is not None:
+            yield epsilon, figure
+
+
+def _matrices(section: Section, epsilon: str) -> Figure | None:
     """Where the best settings at one epsilon err: rows add up to 100 per cent; seeds are added up."""
-    runs = settings_by_epsilon(section)[epsilon]
+    runs = section.by_epsilon[epsilon]
     matrices = {}
-    ordered = runs.groupby("setting")[section.metric].mean().sort_values(ascending=False)
+    ordered = runs.groupby("setting")[section.metric.name].mean().sort_values(ascending=False)
     for setting in ordered.index[:_MATRICES]:
-        members = [section.runs[number]["metrics"] for number in runs.index[runs["setting"] == setting]]
+        members = [section.runs[number].metrics for number in runs.index[runs["setting"] == setting]]
         found = [np.array(metrics["confusion"], dtype=float) for metrics in members if "confusion" in metrics]
         if found:
             matrices[str(setting)] = np.sum(found, axis=0), members[0]["classes"]
@@ -181,7 +157,7 @@ def confusion_matrices(section: Section, epsilon: str) -> Figure | None:
     down = math.ceil(len(matrices) / across)
     # All have the same classes: their names stand at the left and below only.
     labels = plain(next(iter(matrices.values()))[1])
-    settings = labels_of(section)
+    settings = section.labels
     classes = len(labels)
     side = max(1.7, classes * (_CELL if classes <= _NUMBERED else 0.6 * _CELL))
     names = 0.055 * max(map(len, labels))
@@ -211,20 +187,20 @@ def confusion_matrices(section: Section, epsilon: str) -> Figure | None:
     return figure
 
 
-def costs(section: Section) -> Figure:
-    """Score against bytes and against seconds of a run: the dearest, the quickest and the best at one look."""
-    looks, labels = looks_of(section), labels_of(section)
+def costs(section: Section) -> Iterator[tuple[str, Figure]]:
+    """Score against bytes and against seconds of a run."""
+    labels, metric = section.labels, section.metric
     frame = section.frame.assign(bytes=section.frame["bytes_down"] + section.frame["bytes_up"])
     figure = Figure(figsize=(9.2, 3.8), layout="constrained")
     for number, (column, label, unit) in enumerate(
         (("bytes", "MB sent in a run, down and up, all clients", 1e6), ("seconds", "seconds of a run", 1.0)), 1
     ):
         axes = figure.add_subplot(1, 2, number, sharey=figure.axes[0] if number > 1 else None)
-        for setting, look in looks.items():
+        for setting, look in section.looks.items():
             for state, runs in frame[frame["setting"] == setting].groupby("state"):
-                mean = runs.groupby("epsilon")[[column, section.metric]].mean().dropna()
+                mean = runs.groupby("epsilon")[[column, metric.name]].mean().dropna()
                 axes.plot(
-                    mean[column] / unit, mean[section.metric], color=look.colour, marker=look.marker, markersize=5,
+                    mean[column] / unit, mean[metric.name], color=look.colour, marker=look.marker, markersize=5,
                     markerfacecolor=look.colour if state == PRIVATE else "white", linestyle="none",
                     label=labels[setting],
                 )  # fmt: skip
@@ -234,21 +210,21 @@ def costs(section: Section) -> Figure:
             _published_costs(axes, section)
         log_axis(axes.xaxis)
         axes.set_xlabel(label)
-        axes.set_ylabel(METRICS[section.metric])
+        axes.set_ylabel(metric.label)
     figure.suptitle(f"{section.title}: cost; a mark an epsilon, hollow: no guarantee", x=0.01, ha="left", fontsize=9)
     legend_below(figure)
-    return figure
+    yield "", figure
 
 
 def _published_costs(axes: Axes, section: Section) -> None:
     """What sources say about megabytes and the accuracy that they bought."""
-    if section.metric != "accuracy":
+    if section.metric.name != "accuracy":
         return
-    for told in published_on(str(section.rows[0]["dataset"]), str(section.rows[0]["split"])):
-        for mark, (name, megabytes) in zip("x+12", told.get("megabytes", {}).items(), strict=False):
-            reached = list(told["accuracy"].get(name, {}).values()) or [told["without_privacy"][name]]
+    for source in published_on(section.dataset, section.split):
+        for mark, (name, megabytes) in zip("x+12", source.get("megabytes", {}).items(), strict=False):
+            reached = list(source["accuracy"].get(name, {}).values()) or [source["without_privacy"][name]]
             axes.plot([megabytes] * len(reached), reached, mark, color=PUBLISHED, markersize=5,
-                      label=f"{told['source']}, {name}")  # fmt: skip
+                      label=f"{source['source']}, {name}")  # fmt: skip
 
 
 def plain(names: Sequence[str]) -> list[str]:

@@ -1,10 +1,9 @@
-"""The tables and figures of the LDP document, of runs of ``strategy=ldp_bagging``, with its own figures beside them."""
+"""The tables and figures of the LDP document, of runs of ``strategy=ldp_bagging``, with its own values."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,67 +11,59 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fl_app.experiment import LEVELS
-from fl_app.figures.base import drawing_into, legend_below, log_axis, save_figure, setting_label
-from fl_app.figures.published import published
-from fl_app.results import draw_of, telling_of_methods
+from fl_app.finished import FinishedRun
+from fl_app.metrics import metrics_of
+from fl_app.report.figures.style import legend_below, log_axis, spread
+from fl_app.report.papers.published import published
+from fl_app.report.sections import Section
+from fl_app.results import distinct_by_method, setting_label
 from fl_app.run_folder import FOREST
 from fl_app.tables import columns
 
-_METRICS = {
-    "accuracy": "accuracy", "precision": "precision", "recall": "recall", "f1": "F1", "roc_auc": "ROC-AUC",
-    "log_loss": "log loss",
-}  # fmt: skip
 _STEPS = {"training_ms": "training", "noise_ms": "noise", "packing_ms": "packing", "aggregation_ms": "aggregation"}
 _TOP = 5
-_TABLES = "ldp_document.txt"
 _STYLES = (("#0072B2", "o", "-"), ("#D55E00", "s", "--"), ("#009E73", "^", "-."), ("#CC79A7", "D", ":"))
 
-Run = dict[str, Any]
-Group = Mapping[float, Sequence[Run]]  # runs by epsilon, from none to the least
+Group = Mapping[float, Sequence[FinishedRun]]  # runs by epsilon, from none to the least
 
 
-def ldp_tables(runs: Sequence[Run], rows: Sequence[dict[str, Any]]) -> str:
+def document_tables(section: Section) -> str:
     """The document's tables as text; empty where no run is of ldp_bagging on two classes."""
     parts = []
-    for label, group in _groups(runs, rows).items():
+    for label, group in _groups(section).items():
         tables = [_metrics(group), _stability(group), _noise(group), _sizes(group), _times(group), _budget(group)]
         parts.append("\n\n".join([f"== {label}", *filter(None, tables)]))
     return "\n\n".join(parts)
 
 
-def write_ldp_figures(runs: Sequence[Run], rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
-    """Write `ldp_tables` and draw metrics and noise sizes against the levels.
+def document_file(section: Section) -> Iterator[tuple[str, str]]:
+    """`document_tables` as a file, where there are any."""
+    if text := document_tables(section):
+        yield "", text
 
-    Returns
-    -------
-    list of Path
-        SVG and PNG files; none where no run is of ldp_bagging on two classes.
-    """
-    groups = _groups(runs, rows)
-    if not groups:
-        return []
-    with drawing_into(folder):
-        (folder / _TABLES).write_text(ldp_tables(runs, rows) + "\n", encoding="utf-8")
-        written = save_figure(_metric_figure(groups), folder / "ldp-metrics")
+
+def document_figures(section: Section) -> Iterator[tuple[str, Figure]]:
+    """Metrics and sizes of the noise against the levels."""
+    if groups := _groups(section):
+        yield "metrics", _metric_figure(groups)
         if any(math.isfinite(eps) and _has_noise(group[eps]) for group in groups.values() for eps in group):
-            written += save_figure(_noise_figure(groups), folder / "ldp-noise")
-    return written
+            yield "noise", _noise_figure(groups)
 
 
-def _groups(runs: Sequence[Run], rows: Sequence[dict[str, Any]]) -> dict[str, Group]:
-    telling = telling_of_methods(rows)
-    found: dict[str, dict[float, list[Run]]] = {}
-    for run, row in zip(runs, rows, strict=True):
-        if row["strategy"] == "ldp_bagging" and "precision" in run["metrics"]:
-            label = f"{row['dataset']}, {row['split']} split, {setting_label(row, telling)}"
-            if "synthetic" in row["record"]:
+def _groups(section: Section) -> dict[str, Group]:
+    distinct = distinct_by_method([run.row for run in section.runs])
+    found: dict[str, dict[float, list[FinishedRun]]] = {}
+    for run in section.runs:
+        if run.method == "ldp_bagging" and "precision" in run.metrics:
+            label = f"{run.dataset}, {run.split} split, {setting_label(run.row, distinct)}"
+            if "synthetic" in run.privacy["record"]:
                 label += " (synthetic recordings)"
-            if not any(name.endswith("accounting") for name in telling["ldp_bagging"]):
-                label += f" accounting={row['strategy.accounting']}"
-            # One axis of levels for both: what epsilon counts must stand beside it.
+            accounting = run.option("accounting")
+            if not any(name.endswith("accounting") for name in distinct["ldp_bagging"]):
+                label += f" accounting={accounting}"
+            # One axis of levels for both: what epsilon counts must stand with it.
             counts = {"published": "epsilon a round, no guarantee", "tight": "epsilon of the whole run"}
-            label += f": {counts[row['strategy.accounting']]}"
-            found.setdefault(label, {}).setdefault(float(row["epsilon"]), []).append(run)
+            found.setdefault(f"{label}: {counts[accounting]}", {}).setdefault(run.epsilon, []).append(run)
     return {label: dict(sorted(group.items(), reverse=True)) for label, group in sorted(found.items())}
 
 
@@ -82,21 +73,27 @@ def _level(epsilon: float) -> str:
     return word if math.isinf(epsilon) else f"{word} ({epsilon:g})"
 
 
-def _told(name: str) -> Mapping[float, Any]:
+def _document(name: str) -> Mapping[float, Any]:
     values: dict[float, Any] = published("ldp_wearable")[name]
     return {float(epsilon): value for epsilon, value in values.items()}
 
 
-def _mean(group: Sequence[Run], name: str) -> float:
-    values = [run["metrics"][name] for run in group if name in run["metrics"]]
+def _shown() -> list[tuple[str, str]]:
+    """Name and label of the metrics that the document has."""
+    known = _document("levels")[math.inf]
+    return [(metric.name, metric.label) for metric in metrics_of() if metric.name in known]
+
+
+def _mean(group: Sequence[FinishedRun], name: str) -> float:
+    values = [run.metrics[name] for run in group if name in run.metrics]
     return float(np.mean(values)) if values else math.nan
 
 
 def _metrics(group: Group) -> str:
     """Means over seeds, with the change against no privacy, and the document's."""
-    told, without = _told("levels"), group.get(math.inf)
+    document, without = _document("levels"), group.get(math.inf)
     lines = []
-    for name, word in _METRICS.items():
+    for name, word in _shown():
         cells = [word]
         for runs in group.values():
             cell = f"{_mean(runs, name):.3f}"
@@ -106,46 +103,46 @@ def _metrics(group: Group) -> str:
         lines.append(cells)
         cells = ["  document"]
         for epsilon in group:
-            cell = f"{told[epsilon][name]:.3f}" if epsilon in told else ""
+            cell = f"{document[epsilon][name]:.3f}" if epsilon in document else ""
             if cell and not math.isinf(epsilon):
-                cell += f" ({told[epsilon][name] - told[math.inf][name]:+.3f})"
+                cell += f" ({document[epsilon][name] - document[math.inf][name]:+.3f})"
             cells.append(cell)
         lines.append(cells)
     seeds = max(len(runs) for runs in group.values())
     return columns([f"mean of {seeds} runs", *map(_level, group)], lines)
 
 
-def _importances(run: Run) -> np.ndarray:
-    return np.array(list(run["metrics"]["importances"].values()))
+def _importances(run: FinishedRun) -> np.ndarray:
+    return np.array(list(run.metrics["importances"].values()))
 
 
 def _stability(group: Group) -> str:
     """Correlation of importances with those of the run without privacy on the same draw, and how the top changes."""
-    without = {draw_of(run["config"]): _importances(run) for run in group.get(math.inf, [])}
+    without = {run.draw: _importances(run) for run in group.get(math.inf, [])}
     lines = []
     for epsilon, runs in group.items():
-        draws = [(_importances(run), without.get(draw_of(run["config"]))) for run in runs]
+        draws = [(_importances(run), without.get(run.draw)) for run in runs]
         pairs = [(mine, reference) for mine, reference in draws if reference is not None]
         if not pairs:
             continue
         correlations = [np.corrcoef(mine, reference)[0, 1] for mine, reference in pairs]
         top = min(_TOP, len(pairs[0][0]))
         changed = [top - len(set(np.argsort(-a)[:top]) & set(np.argsort(-b)[:top])) for a, b in pairs]
-        told, swaps = _told("importance_correlation"), _told("importance_swaps")
+        theirs, swaps = _document("importance_correlation"), _document("importance_swaps")
         lines.append([
             _level(epsilon), f"{np.mean(correlations):.3f}", f"{np.mean(changed):.1f}",
-            f"{told[epsilon]:.3f}" if epsilon in told else "", str(swaps.get(epsilon, "")),
+            f"{theirs[epsilon]:.3f}" if epsilon in theirs else "", str(swaps.get(epsilon, "")),
         ])  # fmt: skip
     header = ["importance against none", "correlation", f"of the top {_TOP} changed", "document: correlation", "swaps"]
     return columns(header, lines) if lines else ""
 
 
-def _has_noise(runs: Sequence[Run]) -> bool:
-    return "noise" in runs[0]["metrics"]
+def _has_noise(runs: Sequence[FinishedRun]) -> bool:
+    return "noise" in runs[0].metrics
 
 
-def _noise_of(runs: Sequence[Run], kind: str) -> dict[str, float]:
-    facts = [run["metrics"]["noise"][kind] for run in runs]
+def _noise_of(runs: Sequence[FinishedRun], kind: str) -> dict[str, float]:
+    facts = [run.metrics["noise"][kind] for run in runs]
     numbers = [fact["numbers"] for fact in facts]
     relative = [fact["relative_change"] for fact in facts if fact["relative_change"] is not None]
     return {
@@ -163,10 +160,10 @@ def _noise(group: Group) -> str:
     lines = []
     for epsilon, runs in finite.items():
         if not _has_noise(runs):
-            size = runs[0]["metrics"]["expected_noise_of_leaf_counts"]
+            size = runs[0].metrics["expected_noise_of_leaf_counts"]
             lines.append([_level(epsilon), "class counts of leaves", "-", "-", "-", f"{size:.4g} records", "-"])
             continue
-        for kind in runs[0]["metrics"]["noise"]:
+        for kind in runs[0].metrics["noise"]:
             facts = _noise_of(runs, kind)
             lines.append([
                 _level(epsilon), kind, f"{facts['mean']:.4g}", f"{facts['largest']:.4g}",
@@ -185,60 +182,56 @@ def _noise(group: Group) -> str:
 def _sizes(group: Group) -> str:
     lines = []
     for epsilon, runs in group.items():
-        sizes = [(run["folder"] / "model" / FOREST).stat().st_size / 1000 for run in runs]
-        trees = [run["metrics"]["trees"] for run in runs]
+        sizes = [(run.folder / "model" / FOREST).stat().st_size / 1000 for run in runs]
+        trees = [run.metrics["trees"] for run in runs]
         lines.append([
             _level(epsilon), f"{np.mean(sizes):.1f} kB", f"{np.mean(trees):.0f}",
-            f"{np.mean(np.divide(sizes, trees)):.2f} kB", f"{np.mean([run['metrics']['depth'] for run in runs]):.0f}",
+            f"{np.mean(np.divide(sizes, trees)):.2f} kB", f"{np.mean([run.metrics['depth'] for run in runs]):.0f}",
         ])  # fmt: skip
-    told = published("ldp_wearable")["model_kilobytes"]
+    theirs = published("ldp_wearable")["model_kilobytes"]
     header = ["model file", "size", "trees", "a tree", "depth"]
-    return columns(header, lines) + f"\ndocument: {told} kB for one tree of depth 3, the same at all levels"
+    return columns(header, lines) + f"\ndocument: {theirs} kB for one tree of depth 3, the same at all levels"
 
 
 def _times(group: Group) -> str:
-    """Milliseconds of a client and round; a client of the tight setting does not tell its times."""
-    told = published("ldp_wearable")["milliseconds"]
+    """Milliseconds of a client and round; a client of the tight setting keeps its times to itself."""
+    theirs = published("ldp_wearable")["milliseconds"]
     lines = []
     for epsilon, runs in group.items():
-        table = pd.concat([run["rounds"] for run in runs])
-        clients = runs[0]["metrics"]["clients"]
-        cells = [f"{table[name].median():.2f}" if name in table else "not told" for name in _STEPS]
+        table = pd.concat([run.rounds for run in runs])
+        clients = runs[0].metrics["clients"]
+        cells = [f"{table[name].median():.2f}" if name in table else "not sent" for name in _STEPS]
         whole = 1000 * table["train_seconds"].median()
         lines.append([_level(epsilon), *cells, f"{whole / clients:.1f}"])
-    lines.append(["document", *(str(told[step]) for step in _STEPS.values()), "63 to 152"])
+    lines.append(["document", *(str(theirs[step]) for step in _STEPS.values()), "63 to 152"])
     return columns(["milliseconds (median)", *_STEPS.values(), "exchange a client"], lines)
 
 
 def _budget(group: Group) -> str:
     lines = []
     for epsilon, runs in group.items():
-        metrics, privacy = runs[0]["metrics"], runs[0]["privacy"]
-        none = str(privacy["guarantee"]).startswith("guarantee: none")
-        holds = "none" if none else f"epsilon {privacy['epsilon']:.4g} (pure)"
+        metrics, guarantee = runs[0].metrics, runs[0].guarantee
+        holds = f"epsilon {guarantee.epsilon:.4g} (pure)" if guarantee.holds else "none"
         lines.append([_level(epsilon), f"{metrics['epsilon_a_round']:g}", f"{metrics['epsilon_counted']:g}", holds])
     return columns(["budget", "epsilon a round", "counted over the run", "guaranteed"], lines)
 
 
 def _metric_figure(groups: Mapping[str, Group]) -> Figure:
     figure = Figure(figsize=(10.5, 6.2), layout="constrained")
-    told = _told("levels")
-    all_levels = sorted({eps for group in groups.values() for eps in group} | set(told), reverse=True)
+    document = _document("levels")
+    all_levels = sorted({eps for group in groups.values() for eps in group} | set(document), reverse=True)
     place = {epsilon: number for number, epsilon in enumerate(all_levels)}
-    for panel, (name, word) in enumerate(_METRICS.items(), 1):
+    for panel, (name, word) in enumerate(_shown(), 1):
         axes = figure.add_subplot(2, 3, panel)
         for (colour, marker, line), (label, group) in zip(_STYLES * len(groups), groups.items(), strict=False):
-            values = [[r["metrics"].get(name, math.nan) for r in runs] for runs in group.values()]
-            mean, least, most = (np.array([f(v) for v in values]) for f in (np.nanmean, np.nanmin, np.nanmax))
-            # Rounding may put the mean of equal numbers outside of them.
-            spread = np.maximum([mean - least, most - mean], 0)
+            mean, ends = spread([[r.metrics.get(name, math.nan) for r in runs] for runs in group.values()])
             axes.errorbar(
-                [place[eps] for eps in group], mean, yerr=spread, color=colour, marker=marker, linestyle=line,
+                [place[eps] for eps in group], mean, yerr=ends, color=colour, marker=marker, linestyle=line,
                 markersize=4, capsize=2, linewidth=1.2, label=label,
             )  # fmt: skip
         axes.plot(
-            [place[eps] for eps in told], [told[eps][name] for eps in told], color="0.45", marker="x", linestyle=":",
-            linewidth=0.8, label=published("ldp_wearable")["source"],
+            [place[eps] for eps in document], [document[eps][name] for eps in document], color="0.45", marker="x",
+            linestyle=":", linewidth=0.8, label=published("ldp_wearable")["source"],
         )  # fmt: skip
         axes.set_xticks(list(place.values()), [_level(eps) for eps in place])
         axes.set_title(word, loc="left", fontsize=9)

@@ -13,14 +13,16 @@ import yaml
 
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, conf_folder, to_experiment
-from fl_app.figures.ldp import ldp_tables, write_ldp_figures
-from fl_app.figures.published import published
-from fl_app.figures.rounds import _bars
+from fl_app.finished import FinishedRun
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
+from fl_app.report.figures.catalogue import write_all
+from fl_app.report.figures.rounds import bars
 from fl_app.report.gather import gather
 from fl_app.report.page import write_report
-from fl_app.results import result_row
+from fl_app.report.papers.ldp_document import document_tables
+from fl_app.report.papers.published import published
+from fl_app.report.sections import Section, sections
 
 PLAN = yaml.safe_load((conf_folder() / "experiment" / "ldp_document.yaml").read_text())
 SWEEP = PLAN["hydra"]["sweeper"]["params"]
@@ -43,8 +45,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def gathered(folder: Path) -> list[dict[str, Any]]:
-    return [run for section in gather([folder]).sections for run in section.runs]
+def gathered(folder: Path) -> Section:
+    (section,) = gather([folder]).sections
+    return section
 
 
 def test_the_set_up_is_that_of_the_document() -> None:
@@ -57,16 +60,13 @@ def test_the_set_up_is_that_of_the_document() -> None:
 
 
 def test_tables_hold_what_was_measured_and_what_the_document_says(runs: Path) -> None:
-    read = gathered(runs)
-    rows = [result_row(run) for run in read]
-    text = ldp_tables(read, rows)
+    section = gathered(runs)
+    text = document_tables(section)
     assert text.count("(synthetic recordings)") == 2
     assert "accounting=published: epsilon a round, no guarantee" in text.replace(" (synthetic recordings)", "")
     assert "accounting=tight: epsilon of the whole run" in text.replace(" (synthetic recordings)", "")
-    chosen: list[dict[str, Any]] = [
-        row for row in rows if row["strategy.accounting"] == "published" and row["epsilon"] == 1
-    ]
-    mean = sum(row["accuracy"] for row in chosen) / 2
+    chosen = [run for run in section.runs if run.option("accounting") == "published" and run.epsilon == 1]
+    mean = sum(run.metrics["accuracy"] for run in chosen) / 2
     assert len(chosen) == 2
     accuracy = next(line for line in text.splitlines() if line.startswith("accuracy"))
     assert f"{mean:.3f} (" in accuracy
@@ -76,31 +76,32 @@ def test_tables_hold_what_was_measured_and_what_the_document_says(runs: Path) ->
     assert "medium (1)  leaf values" in text
     assert "0.01892" in text
     assert "document: 3.2 kB for one tree of depth 3" in text
-    assert "not told" in text, "tight clients do not tell their times"
+    assert "not sent" in text, "tight clients keep their times to themselves"
     lines = [line.split() for line in text.splitlines() if line.startswith("medium (1)  1  ")]
     assert ["medium", "(1)", "1", "3", "none"] in lines
     assert ["medium", "(1)", "1", "1", "epsilon", "1", "(pure)"] in lines
 
 
 def test_figures_and_tables_are_written(runs: Path, tmp_path: Path) -> None:
-    read = gathered(runs)
-    written = write_ldp_figures(read, [result_row(run) for run in read], tmp_path / "figures")
-    assert {path.stem for path in written} == {"ldp-metrics", "ldp-noise"}
-    for path in [*written, tmp_path / "figures" / "ldp_document.txt"]:
+    written = write_all(gathered(runs), tmp_path)
+    assert {path.stem for path in written} >= {"ldp-metrics", "ldp-noise"}
+    for path in [*written, tmp_path / "ldp_document.txt"]:
         assert path.stat().st_size > 500
-    assert write_ldp_figures([], [], tmp_path / "none") == []
+    other = gathered(runs).among(lambda run: False)
+    assert document_tables(other) == ""
 
 
 def test_importances_are_compared_on_the_same_draw_only(runs: Path) -> None:
-    read = [run for run in gathered(runs) if run["config"]["strategy"]["accounting"] == "tight"]
-    private, without = sorted(read, key=lambda run: run["privacy"]["epsilon"] == "inf")
-    other_fold = copy.deepcopy(without)
-    other_fold["config"]["evaluation"]["fold"] = 1
-    importances = other_fold["metrics"]["importances"]
-    other_fold["metrics"]["importances"] = dict(zip(importances, reversed(importances.values()), strict=True))
+    read = [run for run in gathered(runs).runs if run.option("accounting") == "tight"]
+    private, without = sorted(read, key=lambda run: run.epsilon)
+    other_fold: Any = copy.deepcopy(without)
+    other_fold.config["evaluation"]["fold"] = 1
+    importances = other_fold.metrics["importances"]
+    other_fold.metrics["importances"] = dict(zip(importances, reversed(importances.values()), strict=True))
 
-    def stability(*several: dict[str, Any]) -> list[str]:
-        text = ldp_tables(several, [result_row(run) for run in several])
+    def stability(*several: FinishedRun) -> list[str]:
+        (section,) = sections(several)
+        text = document_tables(section)
         table = next((part for part in text.split("\n\n") if part.startswith("importance against none")), "")
         return [line for line in table.splitlines() if line.startswith("medium (1)")]
 
@@ -116,13 +117,13 @@ def test_the_report_holds_the_tables_too(runs: Path, tmp_path: Path) -> None:
 
 
 def test_what_the_document_prints() -> None:
-    told = published("ldp_wearable")
-    assert told["levels"][1]["f1"] == 0.762  # "Metrics Comparison Table", medium
-    assert told["importance_correlation"][0.1] == 0.743
+    document = published("ldp_wearable")
+    assert document["levels"][1]["f1"] == 0.762  # "Metrics Comparison Table", medium
+    assert document["importance_correlation"][0.1] == 0.743
 
 
 def test_equal_importances_can_be_drawn() -> None:
     # Rounding puts the mean of these equal numbers outside of them, and a bar would get an error below zero.
     vectors = np.full((10, 2), 33.3)
     assert (100 * vectors).mean(axis=0)[0] != 3330
-    assert _bars({1.0: vectors, math.inf: vectors}, ["a", "b"], "equal").axes
+    assert bars({1.0: vectors, math.inf: vectors}, ["a", "b"], "equal").axes

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from dpforest.ledger import RECORD_UNIT, Budget, Entry, Ledger
+from dpforest.guarantee import CLIENT_UNIT, RECORD_UNIT, Guarantee, Trust, Unit
+from dpforest.ledger import Budget, Entry, Ledger
+from fl_app.finished import FinishedRun
 
-CLIENT_UNIT = "one client's whole data added or removed (its place among the clients stays)"
 CLASSES = ("rest", "walk", "run")
 
 
@@ -81,8 +82,7 @@ def write_run(
     metrics |= {"clients": len(accuracy), "rounds": rounds, "bytes_down": 1000 * rounds, "bytes_up": 5000 * rounds}
     metrics |= {"seconds": 1.5, "failures": 0, "test_rows": 100 * len(accuracy), "bytes_of_rows": 10**6}
     metrics["importances"] = dict(zip(features, weights.tolist(), strict=True))
-    privacy = ledger.to_dict() | {
-        "guarantee": str(guarantee),
+    privacy = guarantee.to_dict() | {
         "record": "one window of 1 s",
         "note": "",
         "evaluation": "test metrics were reported in clear",
@@ -125,3 +125,31 @@ def write_sweep(
                           noised=method not in ("fedavg", "centralized"), **options)  # fmt: skip
                 number += 1
     return folder
+
+
+def a_run(folder: Path, strategy: str, unit: Unit = RECORD_UNIT, epsilon: float = 1.0, **more: Any) -> FinishedRun:
+    """A finished run of three rounds that is in no folder; ``unproven`` for one without a valid guarantee."""
+    dataset = {"name": more.pop("dataset", "hapt"), "path": None, "classes": more.pop("classes", 6)}
+    seed, accuracy, draw = more.pop("seed", 0), more.pop("accuracy", 0.8), more.pop("draw", None)
+    reasons = ("weights",) if more.pop("unproven", False) else ()
+    total = math.inf if strategy == "fedavg" else epsilon
+    guarantee = Guarantee(math.inf if reasons else total, 1e-5, unit, Trust("server trusted", "it sees all"), reasons)
+    rounds = {"round": [1, 2, 3, 4], "bytes_down": 100, "bytes_up": 50, "accuracy": [None, 0.4, 0.6, accuracy]}
+    return FinishedRun.of(
+        folder / f"{strategy}-{epsilon}-{seed}-{dataset['classes']}",
+        config={
+            "strategy": {"name": strategy, **more},
+            "dataset": dataset,
+            "partition": {"kind": "subject"},
+            "evaluation": {"split": "row", "part": "test", "fold": 0, "seed": draw},
+            "privacy": {"epsilon": epsilon, "delta": 1e-5},
+            "seed": seed,
+            "rounds": None,
+        },
+        metrics={"accuracy": accuracy, "balanced_accuracy": 0.5, "bytes_down": 400, "bytes_up": 200, "seconds": 1.0,
+                 "bytes_of_rows": 5000},
+        privacy=guarantee.to_dict()
+        | {"record": "window", "clients": {"0": {"budget": {"epsilon": total, "delta": 1e-5}}}},
+        rounds=pd.DataFrame(rounds),
+        clients=pd.DataFrame({"client": [0], "trains": [True], "accuracy": [accuracy], "test_rows": [9]}),
+    )  # fmt: skip
