@@ -13,7 +13,7 @@ from joblib import Parallel, cpu_count, delayed
 
 from fl_app.report.answer import Answer
 from fl_app.report.figures.catalogue import Entry, Subject, entries_for, order_of, whole
-from fl_app.report.sections import Family, Section
+from fl_app.report.sections import Family
 
 
 @dataclass(frozen=True)
@@ -35,33 +35,34 @@ def draw(answers: Sequence[Answer], folder: Path) -> list[list[Placed]]:
 
     Each processor makes some of the figures: that takes most of a report's time.
     """
-    jobs = [
-        (number, entry, subject)
-        for number, answer in enumerate(answers)
-        for subject in (answer, answer.section)
-        for entry in entries_for(subject)
-        if answer.section.has_scores
-    ]
-    jobs.sort(key=lambda job: job[1].few is whole)  # what has figures for each setting takes longest
+    jobs = [(number, job) for number, answer in enumerate(answers) for job in _jobs(answer)]
     parallel = Parallel(
         n_jobs=cpu_count(), batch_size=1, max_nbytes=None, initializer=_end_with_parent, initargs=(os.getpid(),)
     )
-    made = parallel(
-        delayed(_write)(entry, subject, folder / answers[number].section.slug) for number, entry, subject in jobs
-    )
+    made = parallel(delayed(_write)(*job, folder / answers[number].section.slug) for number, job in jobs)
     found: list[list[tuple[Entry, Path]]] = [[] for _ in answers]
-    for (number, entry, _), paths in zip(jobs, made, strict=True):
-        found[number] += [(entry, path) for path in paths]
-    return [_in_order(paths) for paths in found]
+    for (number, _), written in zip(jobs, made, strict=True):
+        found[number] += written
+    return [_in_order(written) for written in found]
+
+
+def _jobs(answer: Answer) -> list[tuple[list[Entry], Subject]]:
+    """What to make of a section, what takes longest first. Each job copies its runs to another process."""
+    section = answer.section
+    alone: list[tuple[list[Entry], Subject]] = [
+        ([entry], entry.few(section)) for entry in entries_for(section) if entry.few is not whole
+    ]
+    rest = [entry for entry in entries_for(section) if entry.few is whole]
+    return [*alone, (rest, section), (entries_for(answer), answer)]
+
+
+def _write(entries: Sequence[Entry], subject: Subject, folder: Path) -> list[tuple[Entry, Path]]:
+    return [(entry, path) for entry in entries for path in entry.write(subject, folder)]
 
 
 def draw_family(family: Family, folder: Path) -> list[Placed]:
     """Make what joins the sections of a family; nothing where they say nothing jointly."""
-    return _in_order([(entry, path) for entry in entries_for(family) for path in entry.write(family, folder)])
-
-
-def _write(entry: Entry, subject: Subject, folder: Path) -> list[Path]:
-    return entry.write(entry.few(subject) if isinstance(subject, Section) else subject, folder)
+    return _in_order(_write(entries_for(family), family, folder))
 
 
 def _in_order(written: Sequence[tuple[Entry, Path]]) -> list[Placed]:

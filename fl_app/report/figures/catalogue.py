@@ -5,7 +5,7 @@ A new figure is its function and one line here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,10 +143,10 @@ TABLES: dict[str, Callable[[Section], str]] = {
 }
 
 
-def entries_for(subject: Subject) -> Sequence[Entry]:
+def entries_for(subject: Subject) -> list[Entry]:
     """What can be made of it; nothing of a section without any score."""
     if isinstance(subject, Section) and not subject.has_scores:
-        return ()
+        return []
     return [entry for entry in CATALOGUE if entry.of is type(subject)]
 
 
