@@ -22,12 +22,12 @@ from fl_app.config import check_overrides, conf_folder, to_experiment
 from fl_app.experiment import Experiment, Privacy
 from fl_app.grids import in_process, roster, wait_for_nodes
 from fl_app.jobs import default_output, output_base, run_job
-from fl_app.results import write_results
-from fl_app.run_folder import write_failure
+from fl_app.results.mlflow import build_tracker
+from fl_app.results.rows import write_results
+from fl_app.results.run_folder import write_failure
 from fl_app.screen import Bars, log_to_screen
 from fl_app.session import SimulationSession, quiet_flower
 from fl_app.sweep import Missing, count_runs, is_sweep, place_runs, resume_option, split_resume
-from fl_app.tracking import build_tracker
 from strategies.method import TooFewClients
 
 log = logging.getLogger("fl_app")

@@ -14,11 +14,12 @@ from fl_app.report.figures.catalogue import TABLES, write_all
 from fl_app.report.figures.rounds import stability_table
 from fl_app.report.gather import Gathered, gather
 from fl_app.report.sections import Section
+from fl_app.screen import screen_width
 
 
 def section_tables(section: Section) -> str:
     """The tables of runs that may be compared: settings, and what their methods have besides."""
-    tables = [comparison_table(section.runs)] if section.has_scores else []
+    tables = [comparison_table(section.runs, screen_width())] if section.has_scores else []
     tables += [stability_table(section), *(table(section) for table in TABLES.values())]
     return "\n\n".join(filter(None, [section.title, *tables, section.note]))
 

@@ -14,7 +14,7 @@ import yaml
 
 from dpforest.guarantee import CLIENT_UNIT, RECORD_UNIT, Guarantee, Trust, Unit
 from dpforest.ledger import Budget, Entry, Ledger
-from fl_app.finished import FinishedRun
+from fl_app.results.finished import FinishedRun
 
 CLASSES = ("rest", "walk", "run")
 

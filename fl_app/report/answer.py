@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 
 from dpforest.guarantee import RECORD_UNIT
-from fl_app.finished import OPEN, PRIVATE, UNPROVEN, FinishedRun
 from fl_app.report.sections import Section
 from fl_app.report.statistics import FEWEST_SEEDS, Difference, Interval, difference, mean_interval, over_folds
-from fl_app.tables import decimals, short_delta
+from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN, FinishedRun
+from fl_app.results.text import decimals, short_delta
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from fl_app.finished import PRIVATE, UNPROVEN, FinishedRun
 from fl_app.metrics import metrics_of, primary_metric
-from fl_app.results import distinct_columns
-from fl_app.screen import screen_width
-from fl_app.tables import columns, decimals, human_bytes
+from fl_app.results.finished import PRIVATE, UNPROVEN, FinishedRun
+from fl_app.results.rows import distinct_columns
+from fl_app.results.text import columns, decimals, human_bytes
 
 
-def comparison_table(runs: Sequence[FinishedRun]) -> str:
-    """`comparison` for the terminal, no wider than it."""
-    return columns(*comparison(runs), width=screen_width())
+def comparison_table(runs: Sequence[FinishedRun], width: int | None = None) -> str:
+    """`comparison` as text, no wider than ``width``."""
+    return columns(*comparison(runs), width=width)
 
 
 def comparison(runs: Sequence[FinishedRun]) -> tuple[list[str], list[list[str]]]:

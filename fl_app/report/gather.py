@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpforest.errors import DPForestError
-from fl_app.finished import FinishedRun, read_run
 from fl_app.report.sections import Family, Section, families, sections, target_of
-from fl_app.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs
+from fl_app.results.finished import FinishedRun, read_run
+from fl_app.results.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs
 
 
 @dataclass(frozen=True)

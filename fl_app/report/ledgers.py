@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fl_app.finished import OPEN, PRIVATE, UNPROVEN, FinishedRun
 from fl_app.report.sections import Section, nearest_to_one
+from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN, FinishedRun
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ import yaml
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
-from fl_app.finished import FinishedRun, flat
 from fl_app.metrics import metrics_of
 from fl_app.report.answer import Answer, answer
 from fl_app.report.comparison import comparison
@@ -28,7 +27,8 @@ from fl_app.report.ledgers import Disclosure, disclosures
 from fl_app.report.papers.published import published_for
 from fl_app.report.sections import Section
 from fl_app.report.svg import inline
-from fl_app.tables import human_bytes
+from fl_app.results.finished import FinishedRun, flat
+from fl_app.results.text import human_bytes
 
 REPORT = "report.html"
 FIGURES = "figures"

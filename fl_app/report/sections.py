@@ -15,9 +15,9 @@ from typing import Any
 import pandas as pd
 
 from dpforest.errors import DPForestError
-from fl_app.finished import OPEN, UNPROVEN, FinishedRun, read_config
 from fl_app.metrics import Kind, Metric, client_metric, primary_metric
-from fl_app.results import distinct_by_method, setting_label
+from fl_app.results.finished import OPEN, UNPROVEN, FinishedRun, read_config
+from fl_app.results.rows import distinct_by_method, setting_label
 from strategies.look import Look
 from strategies.registry import look_of
 

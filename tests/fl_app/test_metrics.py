@@ -35,7 +35,7 @@ from fl_app.metrics import (
     summarize,
 )
 from fl_app.report.page import write_report
-from fl_app.results import write_results
+from fl_app.results.rows import write_results
 
 
 def test_classification_by_hand() -> None:

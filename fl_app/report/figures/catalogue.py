@@ -18,7 +18,7 @@ from fl_app.report.figures import comparison, convergence, epsilon, families, ro
 from fl_app.report.figures.style import save_figure, styled
 from fl_app.report.papers import ldp_document, liu2022
 from fl_app.report.sections import Family, Section, file_name, nearest_to_one
-from fl_app.run_folder import write_table
+from fl_app.results.run_folder import write_table
 
 _CURVES = 12  # that a figure of learning curves can show
 _EXPLAINED = 4  # methods whose rounds and importances are shown, the best ones

@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fl_app.finished import OPEN, PRIVATE
 from fl_app.report.answer import Answer, Verdict
 from fl_app.report.figures.style import EPSILON, PUBLISHED, legend_below, log_axis
 from fl_app.report.papers.published import published_on
 from fl_app.report.sections import Section, nearest_to_one
+from fl_app.results.finished import OPEN, PRIVATE
 from strategies.look import Look
 
 _BOXES = 36  # in one row of axes

@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from dpforest.guarantee import RECORD_UNIT
-from fl_app.finished import PRIVATE
 from fl_app.metrics import metrics_of
 from fl_app.report.figures.style import EPSILON, PUBLISHED, guarantee_words, legend_below, one_panel
 from fl_app.report.papers.published import published_on, source_of
 from fl_app.report.sections import Section
+from fl_app.results.finished import PRIVATE
 from strategies.look import Look
 
 _LINES = ("-", "--", ":", "-.")

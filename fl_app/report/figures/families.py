@@ -8,10 +8,10 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from fl_app.finished import FinishedRun
 from fl_app.report.figures.style import guarantee_words, legend_below, log_axis, one_panel, spread
 from fl_app.report.sections import Family
-from fl_app.results import distinct_by_method, setting_label
+from fl_app.results.finished import FinishedRun
+from fl_app.results.rows import distinct_by_method, setting_label
 
 _MARKERS = ("o", "s", "^", "D")
 

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from fl_app.finished import FinishedRun
-from fl_app.tables import short_delta
+from fl_app.results.finished import FinishedRun
+from fl_app.results.text import short_delta
 
 _LEGEND = 8
 _LETTER = 0.55 * _LEGEND  # mean width, in points

@@ -11,14 +11,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fl_app.experiment import LEVELS
-from fl_app.finished import FinishedRun
 from fl_app.metrics import metrics_of
 from fl_app.report.figures.style import legend_below, log_axis, spread
 from fl_app.report.papers.published import published
 from fl_app.report.sections import Section
-from fl_app.results import distinct_by_method, setting_label
-from fl_app.run_folder import FOREST
-from fl_app.tables import columns
+from fl_app.results.finished import FinishedRun
+from fl_app.results.rows import distinct_by_method, setting_label
+from fl_app.results.run_folder import FOREST
+from fl_app.results.text import columns
 
 _STEPS = {"training_ms": "training", "noise_ms": "noise", "packing_ms": "packing", "aggregation_ms": "aggregation"}
 _TOP = 5

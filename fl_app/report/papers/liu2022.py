@@ -13,12 +13,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fl_app.finished import FinishedRun
 from fl_app.report.figures.style import guarantee_words, legend_below, log_axis, one_panel, spread
 from fl_app.report.papers.published import published_on, source_of
 from fl_app.report.sections import Section
-from fl_app.results import distinct_columns
-from fl_app.tables import columns
+from fl_app.results.finished import FinishedRun
+from fl_app.results.rows import distinct_columns
+from fl_app.results.text import columns
 from strategies.registry import look_of
 
 # What the paper varies, one at a time: its figures 2 to 5.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from made_up_runs import CLIENT_UNIT, RECORD_UNIT, a_run
 
 from fl_app.report.comparison import comparison_table
-from fl_app.results import distinct_by_method, distinct_columns, setting_label
+from fl_app.results.rows import distinct_by_method, distinct_columns, setting_label
 
 
 def test_a_line_says_unit_trust_and_delta_and_units_never_share_one(tmp_path: Path) -> None:
@@ -36,12 +35,11 @@ def test_an_option_that_a_method_does_not_have_is_left_blank(tmp_path: Path) -> 
     assert [line[option].strip() for line in lines] == ["20", "5", ""]
 
 
-def test_a_table_wider_than_the_terminal_stands_in_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_table_wider_than_the_terminal_stands_in_blocks(tmp_path: Path) -> None:
     runs = [a_run(tmp_path, name, accuracy=a) for name, a in (("x", 0.2), ("y", 0.6))]
     whole = comparison_table(runs).splitlines()
     assert len(whole) == 4
-    monkeypatch.setattr("fl_app.report.comparison.screen_width", lambda: 60)
-    blocks = [block.splitlines() for block in comparison_table(runs).split("\n\n")]
+    blocks = [block.splitlines() for block in comparison_table(runs, 60).split("\n\n")]
     assert max(len(line) for block in blocks for line in block) <= 60
     assert all(block[0].startswith("#  ") and block[2].startswith("1  ") for block in blocks)
     for number, line in ((2, whole[2]), (3, whole[3]), (0, whole[0])):

@@ -20,7 +20,7 @@ from fl_app.config import compose_config, to_experiment
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
 from fl_app.report.gather import gather
-from fl_app.results import distinct_columns
+from fl_app.results.rows import distinct_columns
 from strategies.fext.client import SCORES
 from strategies.messages import ARRAYS, to_arrays_record
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from made_up_runs import CLIENT_UNIT, RECORD_UNIT, a_run
 from matplotlib.axes import Axes
 
-from fl_app.finished import FinishedRun
 from fl_app.report.figures.catalogue import write_all
 from fl_app.report.figures.epsilon import against_epsilon
 from fl_app.report.sections import sections
+from fl_app.results.finished import FinishedRun
 
 
 def panels(*runs: FinishedRun) -> list[Axes]:

@@ -13,7 +13,6 @@ import yaml
 
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, conf_folder, to_experiment
-from fl_app.finished import FinishedRun
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
 from fl_app.report.figures.catalogue import write_all
@@ -23,6 +22,7 @@ from fl_app.report.page import write_report
 from fl_app.report.papers.ldp_document import document_tables
 from fl_app.report.papers.published import published
 from fl_app.report.sections import Section, sections
+from fl_app.results.finished import FinishedRun
 
 PLAN = yaml.safe_load((conf_folder() / "experiment" / "ldp_document.yaml").read_text())
 SWEEP = PLAN["hydra"]["sweeper"]["params"]

@@ -9,11 +9,11 @@ import pytest
 from made_up_runs import CLIENT_UNIT, write_run, write_sweep
 
 from dpforest.errors import DPForestError
-from fl_app.finished import OPEN, PRIVATE, UNPROVEN
 from fl_app.report.answer import answer
 from fl_app.report.figures.comparison import client_boxes
 from fl_app.report.gather import gather
-from fl_app.results import read_runs
+from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN
+from fl_app.results.rows import read_runs
 
 
 def test_the_sentence_agrees_with_a_calculation_by_hand(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from hand_made import CLIENTS, Interfering, make, write_table
 from fl_app.client_app import app as client_app
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import default_output, run_job
-from fl_app.results import write_results
-from fl_app.run_folder import OutputError, find_runs, is_finished
+from fl_app.results.rows import write_results
+from fl_app.results.run_folder import OutputError, find_runs, is_finished
 from strategies.method import TooFewClients
 
-ROOT = Path(__file__).resolve().parents[2]
-TESTS = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
+TESTS = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_results_that_cannot_be_written_make_a_failed_run(
     def full(path: Path, rows: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fl_app.run_folder.write_table", full)
+    monkeypatch.setattr("fl_app.results.run_folder.write_table", full)
     with pytest.raises(OSError, match="No space left"):
         job(dataset, tmp_path / "run")
     assert (tmp_path / "run" / "metrics.json").is_file(), "it was written before the disk was full"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.errors import DPForestError
-from fl_app.finished import FinishedRun, read_run
-from fl_app.run_folder import find_runs, write_table
+from fl_app.results.finished import FinishedRun, read_run
+from fl_app.results.run_folder import find_runs, write_table
 
 RESULTS = "results.csv"
 # What may tell runs apart but for settings of the method and the data set; never the seed, a fold or the budget.

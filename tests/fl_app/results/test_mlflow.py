@@ -16,8 +16,8 @@ from fl_app.config import compose_config, to_experiment
 from fl_app.experiment import ConfigurationError
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
-from fl_app.run_folder import is_finished
-from fl_app.tracking import MlflowTracker, build_tracker
+from fl_app.results.mlflow import MlflowTracker, build_tracker
+from fl_app.results.run_folder import is_finished
 
 
 class Recorder:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpforest.errors import DPForestError
 from fl_app.experiment import ConfigurationError
-from fl_app.finished import FinishedRun, flat, read_run
+from fl_app.results.finished import FinishedRun, flat, read_run
 
 _STORE = "mlruns"
 _BATCH = 500  # MLflow takes at most 1000 metrics and 100 parameters at a time

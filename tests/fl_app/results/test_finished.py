@@ -11,7 +11,7 @@ import pytest
 from made_up_runs import CLIENT_UNIT, RECORD_UNIT, write_run
 
 from dpforest.guarantee import Guarantee, Neighbours, Trust, Unit
-from fl_app.finished import OPEN, PRIVATE, UNPROVEN, read_run
+from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN, read_run
 
 NEW_KEYS = ("holds", "reasons", "unit_name", "neighbours", "trust_model")
 OWN_UNIT = Unit("one household added to or removed from the study", "household")
