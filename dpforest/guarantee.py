@@ -1,7 +1,7 @@
 """What a guarantee is about, as values: the privacy unit and its neighbours, whom it trusts, and what holds.
 
-Units and trust models are strings: the sentences that ledgers, files and messages hold. What code asks them stands
-beside, so that nobody has to read a sentence.
+Units and trust models are strings: the sentences that ledgers, files and messages hold. They also carry the values that
+code needs, so that nobody has to read a sentence.
 """
 
 from __future__ import annotations
