@@ -15,8 +15,8 @@ from flwr.serverapp import Grid
 
 from dpforest import __version__
 from dpforest.errors import DPForestError
-from dpforest.ledger import Ledger
-from fl_app.data import user_type
+from dpforest.ledger import Guarantee, Ledger
+from fl_app.data import describe_clipped, is_large, user_type
 from fl_app.experiment import Experiment
 from fl_app.grids import Meter, Traffic, roster, wait_for_nodes
 from fl_app.metrics import (
@@ -89,6 +89,7 @@ def run_experiment(
     strategy.summary()
     meter = Meter(grid)
     rows = _exchange_all(experiment, strategy, meter, on_round)
+    _log_clipped(experiment)
     shown_models = any(each.own_model for row in rows for each in row.get("judged", ()))
     judged = rows[-1].pop("judged")
     for row in rows[:-1]:
@@ -107,6 +108,15 @@ def run_experiment(
         privacy=privacy,
         failures=strategy.failures,
     )
+
+
+def _log_clipped(experiment: Experiment) -> None:
+    """Say what was clipped of rows that this machine has itself; a real node says it to its owner alone."""
+    if experiment.source.on_nodes:
+        return
+    clipped = experiment.source.clipped()
+    if text := describe_clipped(clipped):
+        log.log(logging.WARNING if is_large(clipped) else logging.INFO, "%s: %s", experiment.source.name, text)
 
 
 def _cohort(experiment: Experiment, nodes: dict[int, int]) -> tuple[Cohort, int]:
@@ -273,8 +283,11 @@ def _client_rows(
 
 
 def _all_ledgers(strategy: MethodStrategy, blank: Ledger) -> dict[int, Ledger]:
-    """Every asked client's ledger; where its last answer did not come, all that was planned counts as spent."""
-    ledgers = strategy.sound_ledgers()
+    """Every asked client's ledger, with what it has not paid for.
+
+    Where a client's last answer did not come, all that was planned counts as spent.
+    """
+    ledgers = dict(strategy.ledgers)
     for client in strategy.unheard | (strategy.ever_asked - set(ledgers)):
         known = ledgers[client].entries if client in ledgers else ()
         ledgers[client] = _planned_ledger(strategy, blank, "asked, no answer: counted as spent")
@@ -282,6 +295,9 @@ def _all_ledgers(strategy: MethodStrategy, blank: Ledger) -> dict[int, Ledger]:
         for entry in known:
             if not entry.protected:
                 ledgers[client].unprotected(entry.what, entry.note)
+    for client, account in strategy.accounts.items():
+        if why := account.why_none(strategy.ledgers.get(client, blank)):
+            ledgers[client].unprotected(f"what client {client} sent: {why}", "it answered, and this is not proven")
     if not strategy.ever_asked:
         # Where sampling left everybody out, that everybody could have been drawn is what was paid for.
         for client in strategy.cohort.train:
@@ -298,11 +314,16 @@ def _planned_ledger(strategy: MethodStrategy, blank: Ledger, why: str) -> Ledger
     return ledger
 
 
+def _badness(guarantee: Guarantee) -> tuple[bool, bool, float]:
+    return not guarantee.holds, bool(guarantee.reasons), guarantee.epsilon
+
+
 def _privacy(
     experiment: Experiment, blank: Ledger, ledgers: dict[int, Ledger], noise: set[str], told_metrics: bool
 ) -> dict[str, Any]:
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
-    worst = max((ledger.guarantee() for ledger in ledgers.values()), key=lambda guarantee: guarantee.epsilon)
+    # A client without a guarantee is worse off than any with one, whatever its epsilon; one that says why comes first.
+    worst = max((ledger.guarantee() for ledger in ledgers.values()), key=_badness)
     guarantee = replace(worst, unit=blank.unit, trust=blank.trust)
     notes = []
     if experiment.source.records_per_sample > 1 and guarantee.holds:

@@ -8,7 +8,7 @@ does with its own rows), joined by a `Method` in its ``__init__.py``. The app fi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,24 @@ from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.noise import Noise
 from dpforest.schema import Schema
 from strategies.look import Look, palette_look
+from strategies.updates import Arrays, Entrusted, Public, Released, Unprotected, Update
 
-Arrays = Mapping[str, np.ndarray]
+__all__ = [
+    "Arrays",
+    "Charges",
+    "ClientSide",
+    "ClientTask",
+    "ClientUpdate",
+    "Entrusted",
+    "Method",
+    "Public",
+    "Released",
+    "ServerSide",
+    "Task",
+    "TooFewClients",
+    "Unprotected",
+    "Update",
+]
 
 
 @dataclass(frozen=True)
@@ -93,17 +109,11 @@ class ClientTask(Task):
 
 
 @dataclass(frozen=True)
-class Update:
-    """What a client sends back: arrays and plain numbers; its ledger is added by the app."""
+class ClientUpdate:
+    """An update as the server sees it: with its client, and the kind of noise that the client says it drew."""
 
     arrays: Arrays
     metrics: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ClientUpdate(Update):
-    """An update as the server sees it: with its client, and the kind of noise that the client says it drew."""
-
     client: int = 0
     noise: str = "seeded"
 
@@ -124,6 +134,13 @@ class ClientSide(ABC):
             Class indices, or targets.
         arrays : mapping of str to ndarray
             The current model from the server; untrusted, empty before the first round.
+
+        Raises
+        ------
+        DPForestError
+            What follows from the message, from public numbers, or from what a mechanism has let through, and from
+            nothing else: a server sees that it was raised. Whatever else comes out of here is taken to follow from
+            rows, and on a real node ends the guarantee of the run.
         """
 
     @abstractmethod
@@ -141,6 +158,22 @@ class ClientSide(ABC):
         neither the model nor metrics of it.
         """
         return None
+
+
+@dataclass(frozen=True)
+class Charges:
+    """What an exchange costs a client that answers it.
+
+    Parameters
+    ----------
+    each : sequence of Entry
+        Written for this exchange alone.
+    once : sequence of Entry
+        Written for the whole run by the first of such exchanges that a client answers, and by no other.
+    """
+
+    each: Sequence[Entry] = ()
+    once: Sequence[Entry] = ()
 
 
 class TooFewClients(RuntimeError):
@@ -162,8 +195,24 @@ class ServerSide(ABC):
     def planned(self) -> list[Entry]:
         """What one client will release over the run; the app refuses it before training if it is too much."""
 
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        """What a client has written into its ledger when it has answered an exchange.
+
+        The app holds every ledger against it: one that says more is refused, and one that says less guarantees nothing.
+        Asked when the exchange begins, and with the client's answer before `aggregate` is given it. By default all that
+        is planned is due with the first answer; a method that charges exchange by exchange overrides this.
+
+        Parameters
+        ----------
+        update : ClientUpdate, optional
+            The client's answer, where it has come; not checked yet.
+        """
+        return Charges(once=self.planned())
+
     def unprotected(self) -> list[str]:
-        """What a client will send without protection, in words; empty if everything is covered."""
+        """What a client will send without protection, in the words of its ledger (`Unprotected.facts`); empty if
+        everything is covered.
+        """
         return []
 
     def initial_arrays(self) -> Arrays:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dpforest.mechanisms.whole import whole
+
 _BLOCK = 512
 
 
@@ -148,10 +150,7 @@ def _clip_to_units(g, clip, unit, order, out):
         return
     scale = unit / max(norm, clip)
     for k in range(g.shape[0]):
-        whole = np.rint(scale * g[k])
-        # Beyond the unit, or NaN, only where a clip that somebody else chose makes the arithmetic underflow: a number
-        # that no integer holds would break the bound.
-        out[k] = np.int32(whole) if abs(whole) <= unit else 0
+        out[k] = np.int32(whole(scale * g[k], unit, False))
     # Rounding to the nearest may have left the ball: one step towards zero brings it back in.
     while _norm_of_units(out, order) > (unit * unit if order == 2 else unit):
         for k in range(g.shape[0]):

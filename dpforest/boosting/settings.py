@@ -82,7 +82,7 @@ class BoostSettings:
         if not isinstance(self.pure, bool):
             raise DPForestError(f"pure {self.pure!r} must be true or false")
         if self.clip != "auto":
-            _check_number("clip", self.clip, 0, 1000)
+            _check_number("clip", self.clip, 1e-6, 1000)
         _check_number("count_share", self.count_share, 0, 10)
         _check_number("marginal_share", self.marginal_share, 0, 1)
         check_whole("bins", self.bins, 2, 255)

@@ -84,7 +84,7 @@ def _steps(forest: Forest, row: np.ndarray, node: int) -> list[Step]:
     while forest.left[node] >= 0:
         index, threshold = int(forest.feature[node]), float(forest.threshold[node])
         feature, value = forest.schema.features[index], float(row[index])
-        goes_left = value <= threshold
+        goes_left = bool(np.float32(value) <= np.float32(threshold))  # as the forest compares
         asked = condition(feature, -np.inf, threshold) if goes_left else condition(feature, threshold, np.inf)
         text = f"{feature.name} is {with_unit(value, feature.unit)}: {asked}"
         steps.append(Step(feature.name, value, threshold, goes_left, text))

@@ -8,6 +8,19 @@ from numba import njit
 from dpforest.growers.kernels import floor_root
 
 DIRECTION_UNIT = 256
+_LARGEST_NORM = 1 << 30
+
+
+@njit(cache=True, nogil=True, inline="always")
+def capped_norm(x, y):
+    """``min(floor(sqrt(x^2 + y^2)), _LARGEST_NORM)`` of whole numbers, in exact integer arithmetic.
+
+    A coordinate that reaches the cap makes the norm reach it too, and below the cap ``x^2 + y^2 < 2 ** 61``: nothing
+    overflows, whatever the number of rows (4,194,304 rows of one direction make the cap).
+    """
+    if abs(x) >= _LARGEST_NORM or abs(y) >= _LARGEST_NORM:
+        return np.int64(_LARGEST_NORM)
+    return min(floor_root(x * x + y * y), np.int64(_LARGEST_NORM))
 
 
 @njit(cache=True, nogil=True)
@@ -26,7 +39,7 @@ def direction_scores(codes, directions, starts, group, n_groups, n_bins):
     Returns
     -------
     int64 array of shape (n_groups, n_features, n_bins - 1)
-        ``floor|sum left| + floor|sum right| + DIRECTION_UNIT * rows`` of every node.
+        ``floor|sum left| + floor|sum right| + DIRECTION_UNIT * rows`` of every node, norms capped by `capped_norm`.
     """
     n_features = codes.shape[1]
     scores = np.zeros((n_groups, n_features, n_bins - 1), dtype=np.int64)
@@ -50,7 +63,7 @@ def direction_scores(codes, directions, starts, group, n_groups, n_bins):
                 x += sums[b, f, 0]
                 y += sums[b, f, 1]
                 rest_x, rest_y = whole_x - x, whole_y - y
-                out[f, b] += of_all + floor_root(x * x + y * y) + floor_root(rest_x * rest_x + rest_y * rest_y)
+                out[f, b] += of_all + capped_norm(x, y) + capped_norm(rest_x, rest_y)
     return scores
 
 

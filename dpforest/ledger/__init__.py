@@ -2,7 +2,7 @@
 
 from dpforest.guarantee import RECORD_UNIT, Guarantee
 from dpforest.ledger.accounting import epsilon_of_gaussian, gaussian_mu, renyi_epsilon, total_epsilon
-from dpforest.ledger.entries import ALL_ROWS, Entry, rows_slice
+from dpforest.ledger.entries import ALL_ROWS, Entry, not_covered, rows_slice
 from dpforest.ledger.ledger import Budget, Ledger
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Ledger",
     "epsilon_of_gaussian",
     "gaussian_mu",
+    "not_covered",
     "renyi_epsilon",
     "rows_slice",
     "total_epsilon",

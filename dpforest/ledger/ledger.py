@@ -61,11 +61,21 @@ class Ledger:
         self.unit = Unit.of(unit)
         self.trust = Trust.of(trust)
         self._entries: list[Entry] = []
+        self._releases = 0
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """What has been released so far."""
         return tuple(self._entries)
+
+    @property
+    def releases(self) -> int:
+        """How many times a mechanism has drawn under this ledger since it was made or read."""
+        return self._releases
+
+    def note_release(self) -> None:
+        """Count a release; mechanisms call this when they draw."""
+        self._releases += 1
 
     def require(self, planned: Iterable[Entry]) -> None:
         """Refuse a plan that would exceed the budget, before any data is touched.

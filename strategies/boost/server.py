@@ -19,7 +19,7 @@ from dpforest.ledger import Budget, Entry, total_epsilon
 from strategies.boost.settings import FederatedBoostSettings, plan_of, secure_terms
 from strategies.boost.wire import check_leaf_sums, read_sums, write_round
 from strategies.forests import model_arrays, save_forest
-from strategies.method import Arrays, ClientUpdate, ServerSide, Task, TooFewClients
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
 from strategies.secure_aggregation import Phase, SumCollector, Total
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,11 @@ class BoostServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return self._plan.planned()
+
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        if self._collector is not None and self._collector.phase is not Phase.MASK:
+            return Charges()
+        return Charges(each=[self._plan.round_entry if self._has_start else self._plan.marginal_entry])
 
     @property
     def exchanges(self) -> int:

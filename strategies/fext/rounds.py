@@ -18,6 +18,8 @@ from strategies.fext.settings import FextSettings
 from strategies.method import Task
 from strategies.row_parts import inside
 
+SCORES_WHAT = "scores of all trees"
+
 
 @dataclass(frozen=True)
 class RoundPlan:
@@ -43,6 +45,19 @@ class RoundPlan:
     rows: str
     resolved: ResolvedSettings | ResolvedRegression
 
+    @property
+    def prefix(self) -> str:
+        """Before the ledger's words for what the round releases."""
+        return f"round {self.round}: "
+
+    def exchange_entries(self, task: Task, scoring: bool) -> list[Entry]:
+        """What a client releases in one of the round's exchanges: its trees, or their scores."""
+        return [
+            replace(entry, what=f"{self.prefix}{entry.what}")
+            for entry in self.entries(task)
+            if (entry.what == SCORES_WHAT) == scoring
+        ]
+
     def entries(self, task: Task) -> list[Entry]:
         """What a client will release in this round."""
         if isinstance(self.resolved, ResolvedRegression):
@@ -52,7 +67,7 @@ class RoundPlan:
         if self.scores:
             most = task.clients * size_a_client(self.resolved)[0]
             mechanism = score_mechanism(self.scores, most, task.schema.is_classification)
-            entries.append(mechanism.entry("scores of all trees"))
+            entries.append(mechanism.entry(SCORES_WHAT))
         return [replace(entry, rows=inside(entry.rows, self.rows)) for entry in entries]
 
 

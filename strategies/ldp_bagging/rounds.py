@@ -38,6 +38,17 @@ class RoundPlan:
         """The ledger's name of the rows that round ``number`` (from 1) sees."""
         return rows_slice(f"{self.rounds} rounds", number - 1) if self.disjoint else ALL_ROWS
 
+    def prefix(self, number: int) -> str:
+        """Before the ledger's words for what round ``number`` (from 1) releases."""
+        return f"round {number}: "
+
+    def round_entries(self, number: int, schema: Schema) -> list[Entry]:
+        """What a client releases in round ``number`` (from 1)."""
+        return [
+            replace(e, what=f"{self.prefix(number)}{e.what}", rows=inside(e.rows, self.rows(number)))
+            for e in planned_entries(self.resolved, self.epsilon, schema)
+        ]
+
     def leaf_epsilon(self, schema: Schema) -> float:
         """Epsilon of the class counts of the leaves."""
         return leaf_epsilon(self.resolved, self.epsilon, schema.n_features)

@@ -18,7 +18,7 @@ from strategies.ldp_bagging.noise_report import NoiseReport, expected_noise
 from strategies.ldp_bagging.published import BASE, IMPORTANCES, KINDS, NOISE, NOISE_COLUMNS, STEPS, TIMES, UNPROTECTED
 from strategies.ldp_bagging.rounds import plan_rounds
 from strategies.ldp_bagging.settings import LdpBaggingSettings, check_target
-from strategies.method import Arrays, ClientUpdate, ServerSide, Task
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task
 
 _BARS_SHOWN, _BAR = 8, 30
 _LONGEST_STEP = 1e7  # ms
@@ -54,6 +54,9 @@ class LdpBaggingServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return [] if self._plan is None else self._plan.entries(self.task.schema)
+
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        return Charges(each=[] if self._plan is None else self._plan.round_entries(exchange, self.task.schema))
 
     def unprotected(self) -> list[str]:
         return list(UNPROTECTED) if self._published else []

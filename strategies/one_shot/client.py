@@ -12,7 +12,7 @@ from dpforest.growers import ResolvedSettings, grow_classifier, planned_entries,
 from dpforest.growers.candidates import Bounds
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from strategies.forests import ForestClient
-from strategies.method import Arrays, ClientTask, Update
+from strategies.method import Arrays, ClientTask, Released, Update
 from strategies.one_shot.settings import COUNT_SHARE, OneShotSettings
 
 
@@ -60,4 +60,4 @@ class OneShotClient(ForestClient):
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         grown = grow_trees(task, X, y)
-        return Update(pack(grown.forest), grown.metrics)
+        return Update(Released(task.ledger, pack(grown.forest), grown.metrics))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dpforest.growers.kernels import scaled_norm
+from dpforest.growers.kernels import LARGEST_SQUARE_SUM, scaled_norm
+from dpforest.mechanisms.whole import whole
 
 NOWHERE = -(2**31)
 GAIN_UNIT = 1 << 16
@@ -195,7 +196,15 @@ def information_gain(total, left):
         inside_right += _nlogn(total[c] - left[c])
     before = _nlogn(n) - inside
     after = _nlogn(n_left) - inside_left + _nlogn(n - n_left) - inside_right
-    return np.int64(np.floor(max(before - after, 0.0) / n * GAIN_UNIT))
+    # No gain exceeds the logarithm of the classes, 16 bits at most.
+    return whole(max(before - after, 0.0) / n * GAIN_UNIT, 16 * GAIN_UNIT, True)
+
+
+@njit(cache=True)
+def _add_square(squares, count):
+    if np.float64(count) * np.float64(count) >= LARGEST_SQUARE_SUM:
+        return np.int64(LARGEST_SQUARE_SUM)
+    return min(squares + count * count, np.int64(LARGEST_SQUARE_SUM))
 
 
 @njit(cache=True)
@@ -203,9 +212,9 @@ def norm_score(total, left):
     """Sum over both children of ``sqrt(sum_c n_c^2)``, each in whole units of ``1 / SCORE_UNIT`` (rounded down)."""
     squares_left, squares_right = np.int64(0), np.int64(0)
     for c in range(len(total)):
-        right = total[c] - left[c]
-        squares_left += left[c] * left[c]
-        squares_right += right * right
+        # Capped as they grow, so that no number of rows overflows: beyond the cap, `scaled_norm` is the same.
+        squares_left = _add_square(squares_left, left[c])
+        squares_right = _add_square(squares_right, total[c] - left[c])
     return scaled_norm(squares_left) + scaled_norm(squares_right)
 
 

@@ -277,7 +277,7 @@ def test_sums_are_cut_off_before_the_noise() -> None:
     [
         ({"trees_per_round": 0}, "trees_per_round 0 must be a whole number from 1"),
         ({"depth": 15}, "depth 15 must be a whole number from 1 to 14"),
-        ({"clip": 0.0}, "clip 0.0 must be a number above 0"),
+        ({"clip": 0.0}, "clip 0.0 must be a number above 1e-06"),
         ({"cuts": 64}, "cuts 64 must be a whole number from 1 to 63"),
         ({"marginal_share": 1.0}, "marginal_share 1.0 must be a number above 0 and below 1"),
         ({"pure": "yes"}, "pure 'yes' must be true or false"),

@@ -30,7 +30,7 @@ from fl_app.report.page import write_report
 from fl_app.results.finished import read_run
 from fl_app.results.run_folder import find_runs
 from strategies import registry
-from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, Method, ServerSide, Update
+from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, Method, Public, Released, ServerSide, Update
 
 FILES = {"config.yaml", "metrics.json", "rounds.csv", "clients.csv", "privacy.json", "run.log", "model"}
 
@@ -268,7 +268,8 @@ class _CountingClient(ClientSide):
         counts = DiscreteLaplaceCounts(task.budget.epsilon * task.settings.share / task.rounds)
         exact = np.bincount(y, minlength=task.schema.n_outputs)
         entry = counts.entry("class counts")
-        return Update({"counts": counts.release(exact, entry, task.ledger, task.noise("counts"))}, {"said": task.round})
+        noised = counts.release(exact, entry, task.ledger, task.noise("counts"))
+        return Update(Released(task.ledger, {"counts": noised}), Public({}, {"said": task.round}))
 
     def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
         return np.tile(arrays["share"], (len(X), 1))

@@ -108,6 +108,14 @@ def test_logging_is_as_before_afterwards(dataset: dict[str, Any], tmp_path: Path
     assert logging.getLogger().handlers == before
 
 
+def test_what_was_clipped_is_in_the_log_of_a_simulation(tmp_path: Path) -> None:
+    """A column in another unit is all upper bound, and the budget is spent on nothing."""
+    dataset = write_table(tmp_path, change="\n".join(f"c{i % CLIENTS},0.5,{i},low" for i in range(2, 22)))
+    run_job(make(dataset), InProcessGrid(client_app, CLIENTS), tmp_path / "run")
+    said = "WARNING table: 20 cells outside their public bounds were clipped: b 5.26%; is a unit or a bound wrong?"
+    assert said in (tmp_path / "run" / "run.log").read_text()
+
+
 def test_default_folders_do_not_collide(dataset: dict[str, Any], tmp_path: Path) -> None:
     experiment = make(dataset)
     names = set()
