@@ -103,12 +103,14 @@ class Guarantee:
         return math.isfinite(self.epsilon) and not self.reasons
 
     def __str__(self) -> str:
+        from dpforest.ledger.numbers import rounded_up  # ledgers rest on this module
+
         if self.reasons:
             return f"{_NONE} ({'; '.join(self.reasons)})"
         if math.isinf(self.epsilon):
             return f"{_NONE} (epsilon = inf, nothing is noised)"
-        delta = f", delta = {self.delta:g}" if self.delta else " (pure)"
-        return f"epsilon = {self.epsilon:.4g}{delta} for {self.unit}; {self.trust}"
+        delta = f", delta = {rounded_up(self.delta)}" if self.delta else " (pure)"
+        return f"epsilon = {rounded_up(self.epsilon, 4)}{delta} for {self.unit}; {self.trust}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: the sentences, and the values behind them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
@@ -20,7 +21,7 @@ from fl_app.data import ClientData, client_data, node_data
 from fl_app.experiment import Experiment
 from fl_app.metrics import classification_sums, regression_sums
 from fl_app.node_state import StateError, node_secret
-from fl_app.owner import Refused, check_owner_allows, is_simulated, spend_lifetime_budget
+from fl_app.owner import Refused, check_owner_allows, check_work, is_simulated, spend_lifetime_budget
 from strategies.messages import (
     ARRAYS,
     CONFIG,
@@ -36,6 +37,10 @@ from strategies.messages import (
 from strategies.method import Arrays, ClientSide, ClientTask, Task
 
 log = logging.getLogger(__name__)
+
+# `flwr run` loads this before it starts Ray, which would otherwise join a cluster that is there, or wait without a word
+# for one that is dead.
+os.environ.setdefault("RAY_ADDRESS", "local")
 
 app = ClientApp()
 _STATE = "dpforest"
@@ -205,8 +210,10 @@ def _client_task(message: Message, context: Context, experiment: Experiment, cli
     def rng(purpose: str) -> np.random.Generator:
         return np.random.default_rng(entropy(purpose) if simulated else None)
 
+    task = _task(str(config.get("experiment", "")), clients)
+    check_work(experiment, task, context)
     return ClientTask(
-        **_task(str(config.get("experiment", "")), clients).__dict__,
+        **task.__dict__,
         client=client,
         round=round_,
         ledger=_ledger(context, experiment, config, simulated),

@@ -14,7 +14,7 @@ from fl_app.report.figures.catalogue import TABLES, write_all
 from fl_app.report.figures.rounds import stability_table
 from fl_app.report.gather import Gathered, gather
 from fl_app.report.sections import Section
-from fl_app.screen import screen_width
+from fl_app.screen import run_command, screen_width
 
 
 def section_tables(section: Section) -> str:
@@ -60,4 +60,4 @@ def _draw(gathered: Gathered, answers: Sequence[Answer], target: Path) -> list[P
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

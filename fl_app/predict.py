@@ -23,6 +23,7 @@ from dpforest.explain import explain_prediction
 from dpforest.forest import Forest, load
 from fl_app.data.source import DataError, describe_clipped, is_large
 from fl_app.data.table_file import TableFile, read_table
+from fl_app.screen import run_command
 
 _NAMED = 5  # rows that are named when they cannot be predicted
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # beginnings of a cell that spreadsheets calculate; some wide
@@ -149,4 +150,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

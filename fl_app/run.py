@@ -18,7 +18,7 @@ from dpforest.errors import DPForestError
 from dpforest.ledger import Guarantee, Ledger
 from fl_app.data import describe_clipped, is_large, user_type
 from fl_app.experiment import Experiment
-from fl_app.grids import Meter, Traffic, roster, wait_for_nodes
+from fl_app.grids import Meter, Traffic, is_deployed, roster, wait_for_nodes
 from fl_app.metrics import (
     add_sums,
     confusion_matrix,
@@ -77,7 +77,7 @@ def run_experiment(
     if nodes is None:
         nodes = roster(grid, wait_for_nodes(grid, 1, experiment.timeout), experiment.timeout)
     cohort, clients = _cohort(experiment, nodes)
-    task = experiment.server_task(clients)
+    task = replace(experiment.server_task(clients), deployed=is_deployed(grid))
     side = experiment.method.server(task)
     blank = Ledger(experiment.budget, experiment.method.unit, experiment.trust)
     blank.require(side.planned())

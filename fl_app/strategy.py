@@ -16,7 +16,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from dpforest.errors import DPForestError
-from dpforest.ledger import Budget, Ledger
+from dpforest.ledger import Budget, Ledger, rounded_up
 from fl_app.accounts import Account
 from fl_app.grids import wait_for
 from fl_app.metrics import Sums, add_sums, sum_sizes, summarize
@@ -128,7 +128,7 @@ class MethodStrategy(Strategy):
         """Log what every client will release over the run."""
         for entry in self.side.planned():
             times = f" x {entry.times}" if entry.times > 1 else ""
-            cost = f"epsilon {entry.epsilon:.4g}" if entry.epsilon else f"mu {entry.mu:.4g}"
+            cost = f"epsilon {rounded_up(entry.epsilon, 4)}" if entry.epsilon else f"mu {rounded_up(entry.mu, 4)}"
             cost = cost if entry.is_noised else "no noise"
             log.info("  each client releases: %s (%s, %s%s)", entry.what, entry.mechanism, cost, times)
         for what in self.side.unprotected():

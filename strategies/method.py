@@ -62,6 +62,9 @@ class Task:
     public_rows : callable of () to (X, y), or None
         For a server only: loads rows that are declared public, which are neither training nor test rows of anybody
         (``evaluation.public_share``). None where there are none.
+    deployed : bool
+        For a server only: whether real nodes take part, so that it draws what must stay secret cryptographically,
+        whatever the configuration says.
     """
 
     schema: Schema
@@ -71,6 +74,26 @@ class Task:
     clients: int
     seed: int
     public_rows: Callable[[], tuple[np.ndarray, np.ndarray]] | None = field(default=None, kw_only=True)
+    deployed: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one message makes a client do at most, by public facts alone: the owner of a node limits it.
+
+    Parameters
+    ----------
+    nodes : int
+        Nodes of all trees that it grows or fills.
+    scores : int
+        Candidate splits among which the nodes of all these trees choose.
+    products : int
+        Products of a network's weights with values of rows, in training; what else a step takes counts for a million.
+    """
+
+    nodes: int = 0
+    scores: int = 0
+    products: int = 0
 
 
 @dataclass(frozen=True)
@@ -323,6 +346,8 @@ class Method:
     beside : callable of settings to mapping of str to mapping
         Methods, with their settings, that a simulation runs beside it on the same rows, for comparison, each with a
         budget of its own; none by default.
+    work : callable of Task to Work, or None
+        How much one message asks of a client. A real node takes part in no method that does not say.
     look : Look, or callable of its settings as configured to Look
         Colour, mark and line in figures; by default one of a palette, by its name.
     """
@@ -337,6 +362,7 @@ class Method:
     self_protecting: bool | Callable[[Any], bool] = False
     uses_budget: bool = True
     beside: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
+    work: Callable[[Task], Work] | None = None
     look: Look | Callable[[Mapping[str, Any]], Look] | None = None
 
     def trust_under(self, settings: Any) -> Trust:

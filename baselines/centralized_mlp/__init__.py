@@ -4,7 +4,7 @@ from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import CentralizedClient, CentralizedServer
 from dpforest.guarantee import RECORD_UNIT, Trust
 from strategies.look import Look
-from strategies.method import Method
+from strategies.method import Method, Work
 
 METHODS = (
     Method(
@@ -16,5 +16,6 @@ METHODS = (
         trust=Trust("server trusted with every row"),
         uses_budget=False,
         look=Look("#000000", "X", "--"),
+        work=lambda task: Work(),
     ),
 )

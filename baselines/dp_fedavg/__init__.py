@@ -4,6 +4,7 @@ from baselines.dp_fedavg.client import DpFedAvgClient
 from baselines.dp_fedavg.releases import TRUST
 from baselines.dp_fedavg.server import DpFedAvgServer
 from baselines.dp_fedavg.settings import DpFedAvgSettings
+from baselines.mlp.sides import local_work
 from dpforest.guarantee import CLIENT_UNIT
 from strategies.look import Look
 from strategies.method import Method
@@ -18,5 +19,6 @@ METHODS = (
         trust=TRUST,
         default_rounds=10,
         look=Look("#E69F00", "v"),
+        work=local_work,
     ),
 )

@@ -22,7 +22,7 @@ from baselines.mlp.calibration import MULTIPLIER, noise_multiplier
 from baselines.mlp.sides import NetworkServer
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.guarantee import CLIENT_UNIT
-from dpforest.ledger import Entry, Ledger
+from dpforest.ledger import Entry, Ledger, check_delta_for
 from dpforest.mechanisms import Paid
 from dpforest.noise import Noise, Secure, Seeded
 from strategies.method import ClientUpdate, Task
@@ -41,6 +41,7 @@ class DpFedAvgServer(NetworkServer):
 
     def __init__(self, task: Task) -> None:
         super().__init__(task, "dp_fedavg")
+        check_delta_for(task.budget.delta, task.clients, "clients")
         refuse_batch_norm(self.architecture, "its running statistics do not survive the noise")
         self._settings: DpFedAvgSettings = task.settings
         self._clip = float(self._settings.clip)
@@ -55,12 +56,12 @@ class DpFedAvgServer(NetworkServer):
     def sample(self, round_: int, clients: list[int]) -> list[int]:
         if len(clients) > self.task.clients:
             raise DPForestError(f"{len(clients)} clients train, but the noise was calibrated for {self.task.clients}")
-        rng = self._noise("sampling", round_).generator()
+        noise = self._noise("sampling", round_)
         if self._settings.sampling == "poisson":
-            probability = self.sample_size / self.task.clients
-            return [client for client in clients if rng.random() < probability]
+            drawn = noise.bernoulli(self.sample_size / self.task.clients, len(clients))
+            return [client for client, takes_part in zip(clients, drawn, strict=True) if takes_part]
         # Drawn among all places, present or not: fewer clients must not make each of them more likely.
-        places = set(rng.choice(self.task.clients, self.sample_size, replace=False).tolist())
+        places = set(noise.sample(self.task.clients, self.sample_size).tolist())
         return [client for place, client in enumerate(clients) if place in places]
 
     @property
@@ -77,7 +78,7 @@ class DpFedAvgServer(NetworkServer):
                 f"round {round_}: the budget is spent in the {self.task.rounds} rounds that the noise is calibrated "
                 "for; start a run with more rounds"
             )
-        if self._settings.server_noise == "seeded" and any(update.noise != "seeded" for update in updates):
+        if not self._is_secure and any(update.noise != "seeded" for update in updates):
             raise DPForestError(
                 "the clients are real nodes, but the server's noise follows the public seed: set server_noise=secure "
                 "(privacy.noise=secure)"
@@ -149,8 +150,12 @@ class DpFedAvgServer(NetworkServer):
         self._clip = math.exp(min(max(moved, math.log(_SMALLEST_CLIP)), math.log(_LARGEST_CLIP)))
         return noised
 
+    @property
+    def _is_secure(self) -> bool:
+        return self.task.deployed or self._settings.server_noise == "secure"
+
     def _noise(self, purpose: str, round_: int) -> Noise:
-        if self._settings.server_noise == "secure":
+        if self._is_secure:
             return Secure()
         key = (2, round_, ("sampling", "updates", "count").index(purpose))
         return Seeded(np.random.SeedSequence(self.task.seed, spawn_key=key))

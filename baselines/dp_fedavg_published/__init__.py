@@ -3,6 +3,7 @@
 from baselines.dp_fedavg_published.client import PublishedClient
 from baselines.dp_fedavg_published.server import PublishedServer
 from baselines.dp_fedavg_published.settings import PublishedSettings
+from baselines.mlp.sides import local_work
 from dpforest.guarantee import RECORD_UNIT, Trust
 from strategies.look import Look
 from strategies.method import Method
@@ -17,5 +18,6 @@ METHODS = (
         trust=Trust("server not trusted"),
         default_rounds=10,
         look=Look("#E69F00", "s", "--"),
+        work=local_work,
     ),
 )

@@ -1,6 +1,7 @@
 """Record-level DP-SGD in each client, with an untrusted server (Abadi et al. 2016)."""
 
 from baselines.dp_sgd.client import DpSgdClient
+from baselines.dp_sgd.releases import work
 from baselines.dp_sgd.server import DpSgdServer
 from baselines.dp_sgd.settings import DpSgdSettings
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
@@ -18,5 +19,6 @@ METHODS = (
         default_rounds=10,
         self_protecting=True,
         look=Look("#CC79A7", "v"),
+        work=work,
     ),
 )

@@ -29,8 +29,7 @@ class DpSgdClient(NetworkClient):
     ) -> Update:
         settings: DpSgdSettings = task.settings
         entry, paid = self._pay(task)
-        sampling = task.noise("samples").generator()
-        noise, dropout = task.noise("gradients"), task.rng("dropout")
+        sampling, noise, dropout = task.noise("samples"), task.noise("gradients"), task.rng("dropout")
         architecture = settings.architecture(task.schema)
         dtype = "float32" if isinstance(noise, Seeded) else "float64"
         expected = entry.sampling * (task.schema.rows or 0)
@@ -39,7 +38,7 @@ class DpSgdClient(NetworkClient):
         wanted = targets(y, task.schema)
         flat = architecture.flatten(weights)
         for _ in range(settings.recipe(task.schema).steps):
-            batch = np.flatnonzero(sampling.random(len(y)) < entry.sampling)
+            batch = np.flatnonzero(sampling.bernoulli(entry.sampling, len(y)))
             total = gradients.sum(flat, inputs[batch], wanted[batch], settings.clip, dropout)
             flat = flat - optimizer.step((paid.draw(total, noise) / expected).astype(np.float32))
         if not np.isfinite(flat).all():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 from baselines.dp_sgd.settings import DpSgdSettings
+from baselines.mlp.settings import products
 from baselines.mlp.sides import standardize_entries
 from dpforest.ledger import Entry
 from dpforest.mechanisms import GaussianSums
-from strategies.method import Task
+from strategies.forests import LEAST_ROWS
+from strategies.method import Task, Work
 
 STEPS_WHAT = "noised gradients, from which the sent weights follow"
 
@@ -43,3 +45,11 @@ def run_entries(task: Task, multiplier: float) -> list[Entry]:
         *standardize_entries(task.settings, task.budget, task.schema.n_features),
         steps_entry(task, multiplier),
     ]
+
+
+def work(task: Task) -> Work:
+    """The steps of a round, on batches whose size follows from the number of rows that there are."""
+    settings: DpSgdSettings = task.settings
+    batch = settings.probability(task.schema) * max(task.schema.rows or 0, LEAST_ROWS)
+    steps = settings.recipe(task.schema).steps
+    return Work(products=products(settings.architecture(task.schema).size, steps, steps * batch))

@@ -3,6 +3,7 @@
 from baselines.fedavg.client import FedAvgClient
 from baselines.fedavg.server import FedAvgServer
 from baselines.fedavg.settings import FedAvgSettings
+from baselines.mlp.sides import local_work
 from dpforest.guarantee import RECORD_UNIT, Trust
 from strategies.look import Look
 from strategies.method import Method
@@ -18,5 +19,6 @@ METHODS = (
         default_rounds=10,
         uses_budget=False,
         look=Look("#56B4E9", "v"),
+        work=local_work,
     ),
 )

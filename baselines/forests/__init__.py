@@ -4,7 +4,8 @@ from baselines.forests.centralized import CentralizedClient, CentralizedServer, 
 from baselines.forests.standalone import StandaloneClient, StandaloneServer
 from dpforest.guarantee import RECORD_UNIT, Trust
 from strategies.look import Look
-from strategies.method import Method
+from strategies.method import Method, Work
+from strategies.one_shot.client import work
 from strategies.one_shot.settings import OneShotSettings
 
 METHODS = (
@@ -17,6 +18,7 @@ METHODS = (
         trust=Trust("nothing but test metrics leaves a client"),
         self_protecting=True,
         look=Look("#6B6B6B", "P"),
+        work=work,
     ),
     Method(
         name="centralized",
@@ -27,5 +29,6 @@ METHODS = (
         trust=Trust("server sees all rows"),
         uses_budget=False,
         look=Look("#000000", "P"),
+        work=lambda task: Work(),
     ),
 )

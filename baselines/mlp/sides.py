@@ -16,11 +16,23 @@ from baselines.mlp.architecture import Architecture
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.inputs import Standard, from_outputs, model_inputs, row_sums, row_sums_sensitivity, to_unit_range
 from baselines.mlp.network import network_for
-from baselines.mlp.settings import NetworkSettings, RoundSettings
+from baselines.mlp.settings import LocalSettings, NetworkSettings, RoundSettings, products
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, gaussian_mu
 from dpforest.mechanisms import GaussianSums
-from strategies.method import Arrays, Charges, ClientSide, ClientTask, ClientUpdate, Released, ServerSide, Task, Update
+from strategies.forests import LEAST_ROWS
+from strategies.method import (
+    Arrays,
+    Charges,
+    ClientSide,
+    ClientTask,
+    ClientUpdate,
+    Released,
+    ServerSide,
+    Task,
+    Update,
+    Work,
+)
 
 SUMS = "sums"
 SUMS_WHAT = "sums of features and of their squares"
@@ -202,3 +214,11 @@ def save_network(folder: Path, architecture: Architecture, arrays: Arrays) -> No
     """Write ``network.json`` (layers) and ``network.npz`` (weights by name; no pickle)."""
     (folder / "network.json").write_text(json.dumps(asdict(architecture), indent=2) + "\n", encoding="utf-8")
     np.savez(folder / "network.npz", allow_pickle=False, **arrays)
+
+
+def local_work(task: Task) -> Work:
+    """Training on a client's own rows, some epochs long."""
+    settings: LocalSettings = task.settings
+    rows = max(task.schema.rows or 0, LEAST_ROWS)
+    steps = settings.epochs * math.ceil(rows / settings.batch)
+    return Work(products=products(settings.architecture(task.schema).size, steps, settings.epochs * rows))

@@ -1,6 +1,7 @@
 """The lower end of the scale: every client for itself."""
 
 from baselines.centralized_mlp.settings import WholeSettings
+from baselines.mlp.sides import local_work
 from baselines.standalone_mlp.sides import StandaloneClient, StandaloneServer
 from dpforest.guarantee import RECORD_UNIT, Trust
 from strategies.look import Look
@@ -17,5 +18,6 @@ METHODS = (
         self_protecting=True,
         uses_budget=False,
         look=Look("#6B6B6B", "X", "--"),
+        work=local_work,
     ),
 )

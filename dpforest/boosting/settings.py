@@ -9,7 +9,7 @@ from typing import Literal
 
 from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
-from dpforest.ledger import Budget, Entry, gaussian_mu
+from dpforest.ledger import Budget, Entry, check_delta_for, gaussian_mu
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.schema import Schema
 
@@ -217,11 +217,7 @@ def make_plan(
         raise DPForestError(
             "boosting with Gaussian noise needs a delta well below 1 / records: set privacy.delta=1e-6, or pure=true"
         )
-    if schema.rows is not None and budget.delta * schema.rows > 1:
-        raise DPForestError(
-            f"delta {budget.delta:g} is above 1 / {schema.rows} records, so that it would allow to publish a whole "
-            "record: set it well below, such as 1e-6"
-        )
+    check_delta_for(budget.delta, schema.rows)
     marginal_unit, histograms = _scaled(1, lambda unit: widths * unit**2, mu * math.sqrt(first), shares)
     unit, sums = _scaled(
         _LEAST_UNIT, lambda unit: unit**2 + _units(settings.count_share, unit) ** 2, mu * math.sqrt(later), shares

@@ -18,6 +18,11 @@ class Limits:
     nodes: int = 5_000_000
     depth: int = 40
 
+    @classmethod
+    def complete(cls, trees: int, depth: int) -> Limits:
+        """What so many trees may have that split every node down to a depth."""
+        return cls(trees=trees, nodes=trees * (2 ** (depth + 1) - 1), depth=depth)
+
 
 def validate(forest: Forest, limits: Limits | None = None) -> Forest:
     """Return the forest if it is sound.

@@ -13,8 +13,8 @@ instruction treats several features. Arithmetic is in float64, which vectorises 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dpforest.compiled import compiled
 from dpforest.mechanisms.whole import whole
 
 SCORE_UNIT = 256
@@ -25,7 +25,7 @@ _BLOCK = 128
 _AT_ONCE = 8  # thresholds that `bin_rows` compares in one pass
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def bin_rows(X, thresholds):
     """Codes of all cells.
 
@@ -84,7 +84,7 @@ def bin_rows(X, thresholds):
     return codes
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def bin_rows_by_node(X, starts, group, thresholds):
     """Codes of sorted rows against thresholds that differ from group to group.
 
@@ -113,7 +113,7 @@ def bin_rows_by_node(X, starts, group, thresholds):
     return codes
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def count_classes(codes, y, start, stop, histogram):
     """Add rows ``start:stop`` to ``histogram`` of shape (n_classes, n_bins, n_features)."""
     n_features = np.uint64(codes.shape[1])
@@ -128,7 +128,7 @@ def count_classes(codes, y, start, stop, histogram):
         first += n_features
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def floor_root(square):
     """``floor(sqrt(square))`` in exact integer arithmetic."""
     root = np.int64(np.sqrt(np.float64(square)))
@@ -139,7 +139,7 @@ def floor_root(square):
     return root
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def scaled_norm(square_sum):
     """``floor(SCORE_UNIT * sqrt(square_sum))`` in exact integer arithmetic.
 
@@ -149,13 +149,13 @@ def scaled_norm(square_sum):
     return floor_root(min(square_sum, LARGEST_SQUARE_SUM) << _SCORE_SHIFT)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _capped_norm(square_sum):
     """`scaled_norm` of a whole number in float64, which may be larger than any integer."""
     return scaled_norm(whole(square_sum, LARGEST_SQUARE_SUM, True))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _exact_float_roots(square_sum):
     """Whether `scaled_norm` of all whole numbers up to ``square_sum`` needs no integers.
 
@@ -165,7 +165,7 @@ def _exact_float_roots(square_sum):
     return square_sum * SCORE_UNIT * SCORE_UNIT <= 2.0**52
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _is_same_for_all(totals):
     """Whether no candidate can score more than another: at most one class has counts, too few for the cap of
     `scaled_norm` (beyond it a split pays, since each side is capped for itself).
@@ -177,7 +177,7 @@ def _is_same_for_all(totals):
     return classes <= 1 and np.float64(largest) * np.float64(largest) <= LARGEST_SQUARE_SUM
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def add_scores(histogram, totals, left_squares, right_squares, scores):
     """Add one node's score of every candidate to its group's ``scores``.
 
@@ -236,7 +236,7 @@ def add_scores(histogram, totals, left_squares, right_squares, scores):
                 scores[f, b] += _capped_norm(left_squares[b, f]) + _capped_norm(right_squares[b, f])
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def level_scores(codes, y, starts, group, n_groups, n_classes, n_bins):
     """Scores of all candidates of one level, summed over the nodes of each group.
 
@@ -268,7 +268,7 @@ def level_scores(codes, y, starts, group, n_groups, n_classes, n_bins):
     return scores
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def level_scores_by_difference(codes, y, starts, parents, group, n_groups):
     """`level_scores` where each node's histogram costs only its smaller sibling's rows.
 
@@ -309,7 +309,7 @@ def level_scores_by_difference(codes, y, starts, parents, group, n_groups):
     return scores, histograms
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def left_counts(codes, y, starts, n_classes, n_bins):
     """Class counts left of every candidate of every node.
 
@@ -333,7 +333,7 @@ def left_counts(codes, y, starts, n_classes, n_bins):
     return counts
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _gini(counts):
     # A child without any count says nothing: its Gini is taken as 1, the upper bound, so that it is never preferred.
     total = max(counts.sum(), 1)
@@ -344,7 +344,7 @@ def _gini(counts):
     return 1.0 - agreement
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def smallest_gini(parents, lefts, weighted):
     """Candidate of each node whose children have the smallest average Gini; the first of equals.
 
@@ -381,7 +381,7 @@ def smallest_gini(parents, lefts, weighted):
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def useful_thresholds(lower, upper, n_groups, n_thresholds):
     """Which thresholds lie inside the box of some node of a group.
 
@@ -414,7 +414,7 @@ def useful_thresholds(lower, upper, n_groups, n_thresholds):
     return useful
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def child_positions(codes, starts, feature, split):
     """Where each row goes when the rows are sorted into the children of their nodes.
 
@@ -452,7 +452,7 @@ def child_positions(codes, starts, feature, split):
     return positions, child_starts
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def route_rows(rows, positions, out):
     """Write row ``i`` of ``rows`` to row ``positions[i]`` of ``out``."""
     for i in range(rows.shape[0]):
@@ -461,7 +461,7 @@ def route_rows(rows, positions, out):
             target[g] = source[g]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def route_labels(y, positions):
     """A copy of the labels in the order that `route_rows` gives the rows."""
     out = np.empty_like(y)
@@ -470,7 +470,7 @@ def route_labels(y, positions):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def class_counts(y, starts, n_classes):
     """Class counts of each node; int64 array of shape (n_nodes, n_classes)."""
     counts = np.zeros((starts.shape[0] - 1, n_classes), dtype=np.int64)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dpforest.compiled import compiled
 from dpforest.growers.kernels import floor_root
 
 DIRECTION_UNIT = 256
 _LARGEST_NORM = 1 << 30
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def capped_norm(x, y):
     """``min(floor(sqrt(x^2 + y^2)), _LARGEST_NORM)`` of whole numbers, in exact integer arithmetic.
 
@@ -23,7 +23,7 @@ def capped_norm(x, y):
     return min(floor_root(x * x + y * y), np.int64(_LARGEST_NORM))
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def direction_scores(codes, directions, starts, group, n_groups, n_bins):
     """Scores of all candidates of one level, summed over the nodes of each group.
 
@@ -67,7 +67,7 @@ def direction_scores(codes, directions, starts, group, n_groups, n_bins):
     return scores
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def sums_by_node(values, starts):
     """Sums of the rows of each node; int64 array of shape (n_nodes, n_columns)."""
     sums = np.zeros((starts.shape[0] - 1, values.shape[1]), dtype=np.int64)

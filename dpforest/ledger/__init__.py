@@ -4,18 +4,22 @@ from dpforest.guarantee import RECORD_UNIT, Guarantee
 from dpforest.ledger.accounting import epsilon_of_gaussian, gaussian_mu, renyi_epsilon, total_epsilon
 from dpforest.ledger.entries import ALL_ROWS, Entry, not_covered, rows_slice
 from dpforest.ledger.ledger import Budget, Ledger
+from dpforest.ledger.numbers import ROUNDING, check_delta_for, rounded_up
 
 __all__ = [
     "ALL_ROWS",
     "RECORD_UNIT",
+    "ROUNDING",
     "Budget",
     "Entry",
     "Guarantee",
     "Ledger",
+    "check_delta_for",
     "epsilon_of_gaussian",
     "gaussian_mu",
     "not_covered",
     "renyi_epsilon",
+    "rounded_up",
     "rows_slice",
     "total_epsilon",
 ]

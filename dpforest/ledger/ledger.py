@@ -12,9 +12,7 @@ from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.guarantee import OWNER_ONLY, RECORD_UNIT, Guarantee, Trust, Unit
 from dpforest.ledger.accounting import check_delta, total_epsilon
 from dpforest.ledger.entries import Entry
-
-# Shares of a budget are sums of floating-point numbers; a total this close to the budget is the budget.
-_ROUNDING = 1e-9
+from dpforest.ledger.numbers import ROUNDING, rounded_up
 
 
 @dataclass(frozen=True)
@@ -86,14 +84,15 @@ class Ledger:
             The entries so far and the planned ones cost more than the budget.
         """
         protected = [e for e in (*self._entries, *planned) if e.protected]
-        allowed = self.budget.epsilon * (1 + _ROUNDING)
+        allowed = self.budget.epsilon * (1 + ROUNDING)
         # Plain addition is enough most of the time, and quick.
         if all(e.epsilon for e in protected) and total_epsilon(protected, 0.0) <= allowed:
             return
         would = total_epsilon(protected, self.budget.delta)
         if would > allowed:
             raise BudgetExceeded(
-                f"the planned releases would bring epsilon to {would:.6g}, the budget is {self.budget.epsilon:g}: "
+                f"the planned releases would bring epsilon to {rounded_up(would)}, the budget is "
+                f"{rounded_up(self.budget.epsilon)}: "
                 "raise the budget, or release less"
             )
 

@@ -12,12 +12,13 @@ by exactly its own part, whatever the others are.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dpforest.compiled import compiled
 
 LARGEST = 1 << 53
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def whole(number: float, largest: int, towards_zero: bool) -> np.int64:
     """One float as an integer of size at most ``largest``.
 
@@ -40,7 +41,7 @@ def whole(number: float, largest: int, towards_zero: bool) -> np.int64:
     return np.int64(np.trunc(inside) if towards_zero else np.rint(inside))
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _whole_flat(numbers: np.ndarray, largest: int, towards_zero: bool) -> np.ndarray:
     out = np.empty(numbers.shape[0], dtype=np.int64)
     for i in range(numbers.shape[0]):

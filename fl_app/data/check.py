@@ -11,6 +11,7 @@ from dpforest.errors import DPForestError
 from fl_app.data.files import files_by_name
 from fl_app.data.quality import check_file, report_lines
 from fl_app.data.table_file import SUFFIXES
+from fl_app.screen import run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,4 +40,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from dpforest.ledger import rounded_up
 from fl_app.metrics import metrics_of, primary_metric
 from fl_app.results.finished import PRIVATE, UNPROVEN, FinishedRun
 from fl_app.results.rows import distinct_columns
@@ -47,7 +48,7 @@ def comparison(runs: Sequence[FinishedRun]) -> tuple[list[str], list[list[str]]]
         # A sweep over epsilon repeats what ignores it.
         group = group.drop_duplicates(["draw", primary])
         scores = group[primary].dropna()
-        cells = [*map(str, setting), f"{epsilon:g}", f"{delta:g}" if math.isfinite(epsilon) else "-"]
+        cells = [*map(str, setting), rounded_up(epsilon), rounded_up(delta) if math.isfinite(epsilon) else "-"]
         cells += [str(holds), str(unit), str(trust)]
         cells += [str(len(group)), f"{decimals(scores.mean())} [{decimals(scores.min())} to {decimals(scores.max())}]"]
         cells += [f"{group[each.name].mean():.3f}" for each in others]

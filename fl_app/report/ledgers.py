@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dpforest.ledger import rounded_up
 from fl_app.report.sections import Section, nearest_to_one
 from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN, FinishedRun
 
@@ -42,7 +43,7 @@ def disclosures(section: Section) -> list[Disclosure]:
         epsilons = sorted({float(epsilon) for epsilon in runs["epsilon"]})
         chosen = nearest_to_one(epsilons) or math.inf
         first = section.runs[runs.index[runs["epsilon"] == chosen][0]]
-        others = ", ".join(f"{epsilon:g}" for epsilon in epsilons if math.isfinite(epsilon) and epsilon != chosen)
+        others = ", ".join(rounded_up(epsilon) for epsilon in epsilons if math.isfinite(epsilon) and epsilon != chosen)
         found.append(_disclosure(first, others))
     order = (PRIVATE, UNPROVEN, OPEN)
     return sorted(found, key=lambda each: (order.index(each.state), each.setting))
@@ -86,10 +87,10 @@ def _releases(ledger: dict[str, Any]) -> list[Release]:
         elif math.isinf(each) or math.isinf(mu):
             protection, cost, share = f"{entry['mechanism']} without noise", "not bounded", ""
         elif mu:
-            protection, cost = entry["mechanism"], f"mu = {mu:.4g}"
+            protection, cost = entry["mechanism"], f"mu = {rounded_up(mu, 4)}"
             share = f"{100 * entry['times'] * mu**2 / squares:.0f} %" if only_mu and math.isfinite(squares) else ""
         else:
-            protection, cost = entry["mechanism"], f"epsilon = {each:.4g}"
+            protection, cost = entry["mechanism"], f"epsilon = {rounded_up(each, 4)}"
             share = f"{100 * each * entry['times'] / budget:.0f} %" if math.isfinite(budget) else ""
         if entry["protected"] and entry.get("scale"):
             protection += f", scale {entry['scale']:.6g} for a sensitivity of {entry['sensitivity']:.6g}"

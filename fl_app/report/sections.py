@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from dpforest.errors import DPForestError
+from dpforest.ledger import rounded_up
 from fl_app.metrics import Kind, Metric, client_metric, primary_metric
 from fl_app.results.finished import OPEN, UNPROVEN, FinishedRun, read_config
 from fl_app.results.rows import distinct_by_method, setting_label
@@ -136,7 +137,7 @@ class Section:
     def by_epsilon(self) -> dict[str, pd.DataFrame]:
         """The frame by epsilon as it is printed; what protects nothing comes once, as `OPEN`."""
         is_open = self.frame["state"] == OPEN
-        found = {f"{epsilon:g}": runs for epsilon, runs in self.frame[~is_open].groupby("epsilon")}
+        found = {rounded_up(epsilon): runs for epsilon, runs in self.frame[~is_open].groupby("epsilon")}
         return found | ({OPEN: self.frame[is_open]} if is_open.any() else {})
 
     def among(self, wanted: Callable[[FinishedRun], bool]) -> Section:
@@ -288,7 +289,7 @@ def _labels(runs: Sequence[FinishedRun]) -> list[str]:
         deltas.setdefault((label, run.epsilon), set()).add(run.budget.delta)
     several = {label for (label, epsilon), found in deltas.items() if math.isfinite(epsilon) and len(found) > 1}
     return [
-        f"{label} delta={run.budget.delta:g}" if label in several and math.isfinite(run.epsilon) else label
+        f"{label} delta={rounded_up(run.budget.delta)}" if label in several and math.isfinite(run.epsilon) else label
         for run, label in zip(runs, labels, strict=True)
     ]
 
@@ -305,7 +306,7 @@ def _looks(runs: Sequence[FinishedRun]) -> dict[str, Look]:
 
 
 def _named(run: FinishedRun) -> str:
-    return f"{run.setting} at epsilon {run.epsilon:g}, seed {run.seed}"
+    return f"{run.setting} at epsilon {rounded_up(run.epsilon)}, seed {run.seed}"
 
 
 def _title(facts: dict[str, str], differing: Sequence[str]) -> str:

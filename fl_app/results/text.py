@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dpforest.ledger import rounded_up
 from fl_app.metrics import metrics_of, primary_metric
 
 
@@ -65,7 +66,7 @@ def decimals(value: float) -> str:
 
 def short_delta(delta: float) -> str:
     """The delta of a guarantee, or that it needs none."""
-    return f"delta {delta:g}" if delta else "pure"
+    return f"delta {rounded_up(delta)}" if delta else "pure"
 
 
 def human_bytes(size: float) -> str:

@@ -6,6 +6,7 @@ its sign mended, and has no guarantee; the default spends one total epsilon over
 
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from strategies.fext.client import FextClient
+from strategies.fext.rounds import work
 from strategies.fext.server import FextServer
 from strategies.fext.settings import FextSettings
 from strategies.look import Look, published_or
@@ -21,5 +22,6 @@ METHODS = (
         trust=NO_SERVER,
         self_protecting=lambda settings: settings.accounting == "tight",
         look=published_or(Look("#009E73"), Look("#009E73", "s", "--")),
+        work=work,
     ),
 )

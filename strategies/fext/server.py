@@ -326,8 +326,7 @@ class FextServer(ServerSide):
         limits = Limits(trees=1, nodes=_MOST_NODES, depth=DEEPEST)
         if self._plans:
             # Not more than was planned: a set of huge trees would be refused by all clients.
-            trees, depth = size_a_client(self._plans[0].resolved)
-            limits = Limits(trees=trees, nodes=trees * (2 ** (depth + 1) - 1), depth=depth)
+            limits = Limits.complete(*size_a_client(self._plans[0].resolved))
         forest = unpack(update.arrays, self.task.schema, leaf_output(self.task.schema), limits=limits)
         return forest.with_owner(str(update.client))
 

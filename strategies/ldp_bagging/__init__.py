@@ -6,6 +6,7 @@ on leaf values, importances and base prediction, which is no guarantee. The defa
 
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from strategies.ldp_bagging.client import LdpBaggingClient
+from strategies.ldp_bagging.rounds import work
 from strategies.ldp_bagging.server import LdpBaggingServer
 from strategies.ldp_bagging.settings import LdpBaggingSettings
 from strategies.look import Look, published_or
@@ -22,5 +23,6 @@ METHODS = (
         default_rounds=3,
         self_protecting=lambda settings: settings.accounting == "tight",
         look=published_or(Look("#857A00", "^"), Look("#857A00", "s", "--")),
+        work=work,
     ),
 )

@@ -80,9 +80,7 @@ class OneShotServer(ServerSide):
     def _read(self, update: ClientUpdate) -> Forest:
         """One client's trees as probabilities; raises InvalidForest if they are not sound."""
         settings = self._resolved(dict(update.metrics))
-        limits = Limits(
-            trees=settings.trees, nodes=settings.trees * (2 ** (settings.depth + 1) - 1), depth=settings.depth
-        )
+        limits = Limits.complete(settings.trees, settings.depth)
         counts = unpack(update.arrays, self.task.schema, "counts", limits=limits)
         finished = finish_classifier(
             counts, settings, leaf_epsilon(settings, self._epsilon, self.task.schema.n_features)

@@ -10,6 +10,7 @@ from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from strategies.look import Look, published_or
 from strategies.method import Method
 from strategies.pp_fprf.client import AloneClient, GlobalClient, PersonalClient
+from strategies.pp_fprf.plan import alone_work, work
 from strategies.pp_fprf.server import AloneServer, GlobalServer, PersonalServer
 from strategies.pp_fprf.settings import GlobalSettings, PersonalSettings, TreeSettings
 
@@ -25,6 +26,7 @@ METHODS = (
         trust=NO_SERVER,
         self_protecting=True,
         look=Look("#661100", "D", ":"),
+        work=alone_work,
     ),
     Method(
         name="pp_fgrf",
@@ -35,6 +37,7 @@ METHODS = (
         trust=NO_SERVER,
         self_protecting=lambda settings: not settings.published,
         look=published_or(Look("#332288", "D", "-."), Look("#332288", "P", "--")),
+        work=work,
     ),
     Method(
         name="pp_fprf",
@@ -44,6 +47,7 @@ METHODS = (
         unit=RECORD_UNIT,
         trust=NO_SERVER,
         self_protecting=lambda settings: not settings.published,
+        work=work,
         beside=lambda settings: settings.settings_beside(),
         look=published_or(Look("#AA4499", "D"), Look("#AA4499", "P", "--")),
     ),

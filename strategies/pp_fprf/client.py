@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord, ConfigRecord
 
 from dpforest.forest import Forest, concatenate, pack, unpack
 from dpforest.forest.codec import fill_inner_nodes
-from dpforest.ledger import Budget, Entry, Ledger
+from dpforest.ledger import Budget, Entry, Ledger, rounded_up
 from strategies.forests import MODEL_LIMITS, ForestClient, model_arrays, read_model
 from strategies.messages import BadMessage, RowsChanged, to_arrays_record
 from strategies.method import Arrays, ClientTask, Released, Unprotected, Update
@@ -219,7 +219,7 @@ def _count(task: ClientTask, plan: Plan, member: Member) -> np.ndarray:
 def _tell_foreign(task: ClientTask, share: _Share, entry: Entry) -> None:
     """Name what the paper does not count in the user's ledger too, at once: the user may not be there at the end."""
     if share.ledger is not task.ledger:
-        task.ledger.unprotected(FOREIGN, f"epsilon {entry.epsilon * entry.times:.4g} in {entry.times} trees")
+        task.ledger.unprotected(FOREIGN, f"epsilon {rounded_up(entry.epsilon * entry.times, 4)} in {entry.times} trees")
 
 
 def _parts(task: ClientTask, n_rows: int) -> np.ndarray:

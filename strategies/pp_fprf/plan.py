@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dpforest.forest import Limits
 from dpforest.growers.kernels import SCORE_UNIT
 from dpforest.ledger import ALL_ROWS, Entry, rows_slice
 from dpforest.mechanisms import DiscreteLaplaceCounts, Selection
-from strategies.method import Task
+from strategies.forests import LEAST_ROWS, own_nodes
+from strategies.method import Task, Work
 from strategies.pp_fprf.kernels import GAIN_UNIT
-from strategies.pp_fprf.settings import GlobalSettings, PersonalSettings
+from strategies.pp_fprf.settings import GlobalSettings, PersonalSettings, TreeSettings
 
 HASHES = "hash values of all training rows"
 VALUES = "candidate values lie between the smallest and largest values of a node's own rows"
@@ -155,3 +157,17 @@ def planned(task: Task) -> list[Entry]:
     if settings.published:
         plan = replace(plan, sessions=1)
     return plan.entries(settings.functions if isinstance(settings, PersonalSettings) else 0)
+
+
+def alone_work(task: Task) -> Work:
+    """All trees of a user, on its own rows."""
+    settings: TreeSettings = task.settings
+    return Work(nodes=own_nodes(settings.trees, settings.depth, task.schema.rows or LEAST_ROWS))
+
+
+def work(task: Task) -> Work:
+    """All trees that a user may take part in; a message is about a level of each."""
+    settings: GlobalSettings = task.settings
+    sessions = (settings.most_sessions or task.clients) if isinstance(settings, PersonalSettings) else 1
+    nodes = Limits.complete(settings.trees * sessions, settings.depth).nodes
+    return Work(nodes=nodes, scores=nodes * settings.candidates(task.schema.n_features))

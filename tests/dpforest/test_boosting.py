@@ -294,7 +294,7 @@ def test_settings_say_what_is_allowed(options: dict, message: str) -> None:
     [
         (Budget(1.0), {}, None, r"needs a delta well below 1 / records: set privacy.delta=1e-6, or pure=true"),
         (Budget(1.0, 1e-6), {"pure": True}, None, r"pure boosting needs no delta, but delta is 1e-06"),
-        (Budget(1.0, 1e-2), {}, 1000, r"delta 0.01 is above 1 / 1000 records"),
+        (Budget(1.0, 1e-4), {}, 20_000, r"delta 0.0001 is not below 1 / 20000 records"),
     ],
 )
 def test_a_delta_that_does_not_fit_is_refused(budget: Budget, options: dict, rows: int | None, message: str) -> None:

@@ -17,12 +17,14 @@ from hand_made import CLIENTS, SCHEMA, TREES, make, raw_array, write_table
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import Ledger
+from fl_app.budget_file import BudgetFile
 from fl_app.client_app import app, is_simulated
 from fl_app.data import node_data
 from fl_app.experiment import ConfigurationError, Experiment
 from fl_app.grids import InProcessGrid, roster
 from strategies.messages import ARRAYS, CONFIG, METRICS, RowsChanged
 
+ALL_RUNS = "all runs together would spend more than this node's owner allows"
 SECRET = "0.7071067811"  # a cell of the data
 
 
@@ -263,7 +265,11 @@ def test_what_a_message_says_does_not_make_a_node_simulated(
         ({"max-epsilon": 1}, {"epsilon": "inf"}, "epsilon inf is above"),
         ({}, {"epsilon": "inf"}, "epsilon inf is above"),
         ({"max-epsilon": float("nan")}, {"epsilon": 0.1}, "max-epsilon nan"),
-        ({}, {"privacy": {"delta": 0.5}}, "delta 0.5 is above this node's max-delta 1e-05"),
+        (
+            {},
+            {"privacy": {"delta": 0.5}},
+            "delta 0.5 is above this node's max-delta 1e-10; its owner can say rows=",
+        ),
         ({"max-delta": 0.0}, {"privacy": {"delta": 1e-9}}, "max-delta 0"),
         ({}, {"strategy": {"name": "centralized"}}, "does not take part in strategy centralized"),
         ({"strategies": "standalone, centralized"}, {}, "does not take part in strategy one_shot"),
@@ -379,18 +385,18 @@ def test_rows_that_do_not_fit_a_servers_schema_are_left_out_in_silence(dataset: 
 
 
 def test_a_budget_file_adds_up_over_runs(dataset: dict[str, Any], tmp_path: Path) -> None:
-    rules = own(dataset, **{"max-epsilon": 5.0, "budget-file": str(tmp_path / "spent.json")})
+    file = BudgetFile(tmp_path / "spent.db")
+    rules = own(dataset, **{"max-epsilon": 5.0, "budget-file": str(tmp_path / "spent.db")})
     for _ in range(2):  # a new context is a new Flower run
         assert ARRAYS in ask(node(**rules), for_nodes(dataset), clients=1)
-    assert "of this and all earlier runs, 6 is above" in error(ask(node(**rules), for_nodes(dataset), clients=1))
-    assert [run["epsilon"] for run in json.loads((tmp_path / "spent.json").read_text())] == [2.0, 2.0]
+    assert error(ask(node(**rules), for_nodes(dataset), clients=1)) == f"Refused: {ALL_RUNS}"
+    assert [run.epsilon for run in file.runs()] == [2.0, 2.0]
     for _ in range(2):  # no guarantee, and so no epsilon: written down, and allowed by its name alone
         bare = for_nodes(dataset, strategy={"name": "centralized"}, epsilon=9.0)
         assert ARRAYS in ask(node(**rules, strategies="centralized"), bare, clients=1)
-    runs = json.loads((tmp_path / "spent.json").read_text())
-    assert [(run["strategy"], run["epsilon"]) for run in runs[2:]] == [("centralized", None)] * 2
+    assert [(run.strategy, run.epsilon) for run in file.runs()[2:]] == [("centralized", None)] * 2
     assert ARRAYS in ask(node(**rules), for_nodes(dataset, epsilon=1.0), clients=1), "5 in all"
-    (tmp_path / "spent.json").write_text("no JSON")
+    (tmp_path / "spent.db").write_text("no database")
     assert "cannot keep its budget-file" in error(ask(node(**rules), for_nodes(dataset), clients=1))
 
 

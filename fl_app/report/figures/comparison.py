@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dpforest.ledger import rounded_up
 from fl_app.report.answer import Answer, Verdict
 from fl_app.report.figures.style import EPSILON, PUBLISHED, legend_below, log_axis
 from fl_app.report.papers.published import published_on
@@ -40,7 +41,7 @@ def answer_picture(answer: Answer) -> Iterator[tuple[str, Figure]]:
                 answer.reference.score.mean, color=PUBLISHED, linestyle="--", linewidth=1,
                 label=f"without privacy: {answer.reference.setting}",
             )  # fmt: skip
-        axes.set_xticks(range(len(verdicts)), [f"{verdict.epsilon:g}" for verdict in verdicts])
+        axes.set_xticks(range(len(verdicts)), [rounded_up(verdict.epsilon) for verdict in verdicts])
         axes.set_xlim(-0.6, len(verdicts) - 0.4)
         axes.grid(False, axis="x")
         axes.margins(y=0.15)
@@ -136,7 +137,7 @@ def _boxes(
 def confusion_matrices(section: Section) -> Iterator[tuple[str, Figure]]:
     """Where the best settings err, at the epsilon nearest to 1 and without privacy."""
     nearest = nearest_to_one([float(epsilon) for epsilon in section.by_epsilon if epsilon != OPEN])
-    for epsilon in (f"{nearest:g}" if nearest else "", OPEN):
+    for epsilon in (rounded_up(nearest) if nearest else "", OPEN):
         if epsilon in section.by_epsilon and (figure := _matrices(section, epsilon)) is not None:
             yield epsilon, figure
 

@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from dpforest.errors import DPForestError
 from dpforest.guarantee import RECORD_UNIT
+from dpforest.ledger import rounded_up
 from fl_app.data import client_data
 from fl_app.experiment import Experiment
 from fl_app.report.figures.style import PUBLISHED, guarantee_words, legend_below, log_axis
@@ -106,7 +107,7 @@ def learning_curves(section: Section) -> list[Curve]:
         sent = (table["bytes_down"] + table["bytes_up"]).cumsum()
         scores = pd.DataFrame({"bytes": sent, "score": table[scored]}).dropna()
         scores["round"] = np.arange(1, len(scores) + 1)  # an exchange before the first round makes no model
-        at = f", epsilon {run.epsilon:g}" if np.isfinite(run.epsilon) else ""
+        at = f", epsilon {rounded_up(run.epsilon)}" if np.isfinite(run.epsilon) else ""
         at += ", on public rows" if scored != metric else ""
         key = (run.guarantee.unit.name, run.setting, run.epsilon, f"{run.setting}{at} ({guarantee_words(run)})")
         found.setdefault(key, []).append(scores)

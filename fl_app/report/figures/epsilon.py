@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from dpforest.guarantee import RECORD_UNIT
+from dpforest.ledger import rounded_up
 from fl_app.metrics import metrics_of
 from fl_app.report.figures.style import EPSILON, PUBLISHED, guarantee_words, legend_below, one_panel
 from fl_app.report.papers.published import published_on, source_of
@@ -68,7 +69,7 @@ def epsilon_axis(axes: Axes, epsilons: Iterable[float]) -> None:
     """A logarithmic axis with a tick at each epsilon that was run or published."""
     finite = sorted({float(epsilon) for epsilon in epsilons if np.isfinite(epsilon)})
     axes.set_xscale("log")
-    axes.set_xticks(finite, [f"{epsilon:g}" for epsilon in finite])
+    axes.set_xticks(finite, [rounded_up(epsilon) for epsilon in finite])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(EPSILON)
 

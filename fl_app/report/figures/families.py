@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
+from dpforest.ledger import rounded_up
 from fl_app.report.figures.style import guarantee_words, legend_below, log_axis, one_panel, spread
 from fl_app.report.sections import Family
 from fl_app.results.finished import FinishedRun
@@ -22,7 +23,7 @@ def against_attacks(family: Family) -> Iterator[tuple[str, Figure]]:
     """Score against the share of bad clients, where it varies."""
     distinct = distinct_by_method([run.row for run in family.runs])
     points = [
-        (_label(run, distinct, "strategy.attack_share", f"epsilon {run.epsilon:g}"), 100 * share, run)
+        (_label(run, distinct, "strategy.attack_share", f"epsilon {rounded_up(run.epsilon)}"), 100 * share, run)
         for run in family.runs
         if (share := run.option("attack_share")) is not None
     ]

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dpforest.explain import compare_importances, mean_stability
+from dpforest.ledger import rounded_up
 from fl_app.metrics import Metric, metrics_of
 from fl_app.report.figures.style import PUBLISHED, guarantee_words, legend_below, one_panel, spread
 from fl_app.report.papers.published import published_on
@@ -92,7 +93,7 @@ def stability_table(section: Section) -> str:
     """`stability_rows` for the terminal; empty if there is nothing to compare."""
     names = ("spearman", "overlap", "spearman_to_no_privacy", "overlap_to_no_privacy")
     lines = [
-        [str(row["setting"]), f"{row['epsilon']:g}", str(row["runs"])]
+        [str(row["setting"]), rounded_up(row["epsilon"]), str(row["runs"])]
         + [f"{row[name]:.2f}" if name in row else "" for name in names]
         for row in stability_rows(section)
     ]
@@ -144,7 +145,7 @@ def _curves(group: Group, metric: Metric) -> Curves:
 
 
 def _label(epsilon: float) -> str:
-    return "no privacy" if math.isinf(epsilon) else f"epsilon {epsilon:g}"
+    return "no privacy" if math.isinf(epsilon) else f"epsilon {rounded_up(epsilon)}"
 
 
 def _colour(number: int, of: int) -> Any:

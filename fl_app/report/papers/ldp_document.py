@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from dpforest.ledger import rounded_up
 from fl_app.experiment import LEVELS
 from fl_app.metrics import metrics_of
 from fl_app.report.figures.style import legend_below, log_axis, spread
@@ -70,7 +71,7 @@ def _groups(section: Section) -> dict[str, Group]:
 def _level(epsilon: float) -> str:
     names = {value: name for name, value in LEVELS.items()}
     word = names.get(epsilon, "epsilon")
-    return word if math.isinf(epsilon) else f"{word} ({epsilon:g})"
+    return word if math.isinf(epsilon) else f"{word} ({rounded_up(epsilon)})"
 
 
 def _document(name: str) -> Mapping[float, Any]:
@@ -211,8 +212,10 @@ def _budget(group: Group) -> str:
     lines = []
     for epsilon, runs in group.items():
         metrics, guarantee = runs[0].metrics, runs[0].guarantee
-        holds = f"epsilon {guarantee.epsilon:.4g} (pure)" if guarantee.holds else "none"
-        lines.append([_level(epsilon), f"{metrics['epsilon_a_round']:g}", f"{metrics['epsilon_counted']:g}", holds])
+        holds = f"epsilon {rounded_up(guarantee.epsilon, 4)} (pure)" if guarantee.holds else "none"
+        lines.append(
+            [_level(epsilon), rounded_up(metrics["epsilon_a_round"]), rounded_up(metrics["epsilon_counted"]), holds]
+        )
     return columns(["budget", "epsilon a round", "counted over the run", "guaranteed"], lines)
 
 

@@ -287,7 +287,7 @@ def test_noise_that_drowns_every_tree_is_refused_with_what_would_do() -> None:
     ("budget", "options", "message"),
     [
         (Budget(1.0), {}, "needs a delta well below"),
-        (Budget(1.0, 1e-2), {"schema": SCHEMA.with_rows(600)}, "delta 0.01 is above 1 / 600 records"),
+        (Budget(1.0, 1e-2), {"schema": SCHEMA.with_rows(600)}, "delta 0.01 is not below 0.001, the most"),
         (Budget(1.0, 1e-6), {"pure": True}, "pure boosting needs no delta"),
         (Budget(1.0), {"pure": True, "noise": "distributed"}, "pure noise cannot be shared"),
         (Budget(1.0, 1e-6), {"noise": "global"}, "noise 'global' must be local or distributed"),
