@@ -302,7 +302,7 @@ def test_an_epsilon_is_shown_nowhere_smaller_than_it_is(tmp_path: Path) -> None:
     page = write_report([tmp_path]).read_text(encoding="utf-8")
     assert "epsilon 1.00001" in page
     assert not re.search(r"epsilon 1[^.\d]", page)
-    assert "1.00001" in comparison_table(gather([tmp_path]).rows)
+    assert "1.00001" in comparison_table(gather([tmp_path]).runs)
 
 
 def test_the_ledger_table_names_what_leaves_a_client(section: Section, tmp_path: Path) -> None:
