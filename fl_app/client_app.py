@@ -21,7 +21,14 @@ from fl_app.data import ClientData, client_data, node_data
 from fl_app.experiment import Experiment
 from fl_app.metrics import classification_sums, regression_sums
 from fl_app.node_state import StateError, node_secret
-from fl_app.owner import Refused, check_owner_allows, check_work, is_simulated, spend_lifetime_budget
+from fl_app.owner import (
+    Refused,
+    check_has_data,
+    check_owner_allows,
+    check_work,
+    is_simulated,
+    spend_lifetime_budget,
+)
 from strategies.messages import (
     ARRAYS,
     CONFIG,
@@ -101,12 +108,13 @@ def _check_on_node(experiment: Experiment, context: Context) -> None:
             f"windows overlap (dataset.overlap=count): a raw sample would be in up to {records} records and cost "
             f"{records} x epsilon; on real nodes set dataset.step to dataset.length or more"
         )
+    check_has_data(experiment.source, context)
     node_secret(context.node_config)
 
 
 def _train(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
     config = read_config(message.content)
-    clients = _whole(config, "clients")
+    clients, arrays = _whole(config, "clients"), read_arrays(message.content)
     # First the task: it binds this run to this experiment, so that no run can try many questions until one works.
     task = _client_task(message, context, experiment, client, clients)
     try:
@@ -114,7 +122,7 @@ def _train(message: Message, context: Context, experiment: Experiment, client: i
         if not len(rows) and (task.simulated or not experiment.method.protects_itself(experiment.settings)):
             # A method that protects itself grows on no rows too: on a real node this answer would tell none from one.
             raise BadMessage("this client has no training rows")
-        update = experiment.method.client().train(task, rows.X, rows.y, read_arrays(message.content))
+        update = experiment.method.client().train(task, rows.X, rows.y, arrays)
         return update_content(update, client, task.ledger, "seeded" if _is_seeded(experiment, context) else "secure")
     except Exception as error:
         if not task.simulated and _may_show_rows(error):
@@ -143,13 +151,12 @@ def _end_run(context: Context, ledger: Ledger, error: Exception) -> None:
 
 def _evaluate(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
     config = read_config(message.content)
-    clients = _whole(config, "clients")
+    clients, arrays = _whole(config, "clients"), read_arrays(message.content)
     task = _client_task(message, context, experiment, client, clients)
     rows = _data(experiment, context, client, clients).test
     if not len(rows):
         raise BadMessage("this client has no test rows")
     side = experiment.method.client()
-    arrays = read_arrays(message.content)
     own = _own_model(side, task, context)
     predicted = side.predict(task, rows.X, arrays)
     sums = classification_sums if task.schema.is_classification else regression_sums
