@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 os.environ.setdefault("RAY_ADDRESS", "local")
 
 app = ClientApp()
-_STATE = "dpforest"
+_STATE, _FAILED = "dpforest", "failed"
 FAILURE = "whether training fails"
 
 
@@ -94,7 +94,7 @@ def _answer(
         # The text of an error may show a data value, which must not leave a real node.
         sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | StateError)
         public = error if sayable else DPForestError("see its log")
-        content = error_content(client, public, isinstance(error, Refused))
+        content = error_content(client, public, isinstance(error, Refused), _has_failed(context))
     return Message(content, reply_to=message)
 
 
@@ -145,8 +145,13 @@ def _end_run(context: Context, ledger: Ledger, error: Exception) -> None:
     guarantee of the run ends, in the ledger of whom it was given to, and one such fact is all that a run can show.
     """
     ledger.unprotected(FAILURE, f"{type(error).__name__}, which may follow from rows; see the log of this node")
-    context.state.config_records[_STATE]["failed"] = True
+    context.state.config_records[_STATE][_FAILED] = True
     log.error("training failed in a way that may show rows, so this run has no guarantee any more", exc_info=error)
+
+
+def _has_failed(context: Context) -> bool:
+    """Whether `_end_run` has ended this run."""
+    return _FAILED in context.state.config_records.get(_STATE, {})
 
 
 def _evaluate(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
@@ -250,7 +255,7 @@ def _ledger(context: Context, experiment: Experiment, config: ConfigRecord, simu
         if kept["terms"] != terms:
             # Otherwise a server could train on some rows and then ask about others, or raise the budget.
             raise Refused("the experiment is not the one that this run began with; start a new run")
-        if "failed" in kept:
+        if _has_failed(context):
             raise Refused("training has failed on this node, which takes no more part in this run")
         return Ledger.from_dict(json.loads(str(kept["ledger"])))
     if kept is not None and not simulated:

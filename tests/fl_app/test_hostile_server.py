@@ -195,9 +195,11 @@ def test_a_failure_that_nobody_foresaw_ends_the_guarantee_and_the_run(
     def ask_twice(context: Context, failure: Exception) -> Ledger:
         with monkeypatch.context() as patch:
             patch.setattr(side, "train", lambda *arguments: (_ for _ in ()).throw(failure))
-            assert error(ask(context, experiment, clients=1)) == "DPForestError: see its log"
-        kept = context.state.config_records["dpforest"]["ledger"]
-        return Ledger.from_dict(json.loads(str(kept)))
+            reply = ask(context, experiment, clients=1)
+        assert error(reply) == "DPForestError: see its log"
+        kept = Ledger.from_dict(json.loads(str(context.state.config_records["dpforest"]["ledger"])))
+        assert reply[CONFIG]["unprotected"] is not kept.guarantee().holds, "whoever reports the run must know"
+        return kept
 
     for unforeseen in (OverflowError(SECRET), MemoryError(), RowsChanged()):
         context = node(**own(dataset))
