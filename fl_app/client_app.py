@@ -15,7 +15,7 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from dpforest.errors import DPForestError
-from dpforest.ledger import Ledger
+from dpforest.ledger import RECORD_UNIT, Ledger
 from dpforest.noise import Noise, Secure, Seeded
 from fl_app.data import ClientData, client_data, node_data
 from fl_app.experiment import Experiment
@@ -119,8 +119,8 @@ def _train(message: Message, context: Context, experiment: Experiment, client: i
     task = _client_task(message, context, experiment, client, clients)
     try:
         rows = _data(experiment, context, client, clients).train
-        if not len(rows) and (task.simulated or not experiment.method.protects_itself(experiment.settings)):
-            # A method that protects itself grows on no rows too: on a real node this answer would tell none from one.
+        if not len(rows) and (task.simulated or not _promises_about_records(experiment)):
+            # On a real node this answer tells none from one, so whatever promises anything about one learns from none.
             raise BadMessage("this client has no training rows")
         update = experiment.method.client().train(task, rows.X, rows.y, arrays)
         return update_content(update, client, task.ledger, "seeded" if _is_seeded(experiment, context) else "secure")
@@ -131,6 +131,12 @@ def _train(message: Message, context: Context, experiment: Experiment, client: i
     finally:
         # Also where training fails after it has drawn its noise: that it failed may follow from what was paid for.
         _keep_ledger(context, task.ledger)
+
+
+def _promises_about_records(experiment: Experiment) -> bool:
+    """Whether a ledger may guarantee something about single records, by the client alone or by sums over clients."""
+    method = experiment.method
+    return method.protects_itself(experiment.settings) or (method.uses_budget and method.unit == RECORD_UNIT)
 
 
 def _may_show_rows(error: Exception) -> bool:
