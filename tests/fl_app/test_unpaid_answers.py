@@ -16,6 +16,7 @@ from hand_made import CLIENTS, Act, Interfering, make, run, write_table
 from dpforest.errors import DPForestError
 from dpforest.ledger import RECORD_UNIT, Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
+from dpforest.settings import Settings
 from strategies import registry
 from strategies.messages import CONFIG, error_content
 from strategies.method import (
@@ -35,7 +36,7 @@ NAME = "counts_only_here"
 
 
 @dataclass(frozen=True)
-class _Settings:
+class _Settings(Settings):
     raw_from: int = 1  # the clients from this number on send raw counts and charge nothing
     from_round: int = 1
     names_plan: bool = True
@@ -182,7 +183,7 @@ METHODS = {
     "ldp_bagging": {},
     "ldp_bagging, turns": {"name": "ldp_bagging", "round_budget": "turns"},
     "fext, published": {"name": "fext", "accounting": "published", "k": None},
-    "pp_fprf, published": {"name": "pp_fprf", "accounting": "published", "k": 2},
+    "pp_fprf, published": {"name": "pp_fprf", "accounting": "published", "k": 2, "slices": 1},
     "fext": {"k": None},
     "fext, scored by clients": {"name": "fext", "filter_by": "clients"},
     "pp_fgrf": {},
