@@ -11,13 +11,14 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import yaml
 
 from dpforest.errors import SchemaError
+from dpforest.texts import BadText, check_plain, parse_yaml
 
 GridScale = Literal["linear", "signed_sqrt"]
 # Rows and thresholds are in single precision, 24 bits: a range of at least this share of its larger end holds 512
@@ -265,6 +266,25 @@ class Schema:
         inside, clipped = self.clip(X, out_of_bounds)
         return self.to_single(inside), clipped
 
+    def check_target(self, y: np.ndarray) -> np.ndarray:
+        """Targets of somebody else: class indices, or numbers inside the target's range up to single precision.
+
+        Raises
+        ------
+        SchemaError
+            One is outside the schema.
+        """
+        if self.target_range is None:
+            sound = y.dtype.kind in "iu" and bool(((y >= 0) & (y < len(self.classes))).all())
+        else:
+            # A bound may have been rounded, or not, on the other side.
+            low = min(self.target_range[0], float(np.float32(self.target_range[0])))
+            high = max(self.target_range[1], float(np.float32(self.target_range[1])))
+            sound = y.dtype.kind in "iuf" and bool(((y >= low) & (y <= high)).all())
+        if not sound:
+            raise SchemaError("a target is outside the schema")
+        return y
+
     def to_single(self, X: np.ndarray) -> np.ndarray:
         """Cells inside the bounds as float32 cells inside the same bounds.
 
@@ -300,8 +320,12 @@ class Schema:
     @property
     def numeric_columns(self) -> list[str]:
         """Names of the features that are no category's 0/1 column."""
-        encoded = {f"{column}={value}" for column, values in self.categories.items() for value in values}
-        return [name for name in self.feature_names if name not in encoded]
+        return [name for name in self.feature_names if name not in self.indicators]
+
+    @cached_property
+    def indicators(self) -> dict[str, tuple[str, str]]:
+        """Of each feature that is a category's 0/1 column, by name: the column and its value that it stands for."""
+        return {f"{c}={value}": (c, value) for c, values in self.categories.items() for value in values}
 
     @property
     def columns(self) -> list[str]:
@@ -378,8 +402,7 @@ class Schema:
             plain["target_unit"] = self.target_unit
         if self.rows is not None:
             plain["rows"] = self.rows
-        encoded = {f"{column}={value}" for column, values in self.categories.items() for value in values}
-        plain["features"] = [asdict(f) for f in self.features if f.name not in encoded]
+        plain["features"] = [asdict(f) for f in self.features if f.name not in self.indicators]
         plain["features"] += [{"name": c, "categories": list(v)} for c, v in self.categories.items()]
         return plain
 
@@ -394,6 +417,10 @@ class Schema:
         """
         if not isinstance(plain, Mapping):
             raise SchemaError(f"schema: expected a mapping with features and a target, got {type(plain).__name__}")
+        try:
+            check_plain(plain)
+        except BadText as error:
+            raise SchemaError(f"schema: {error}") from error
         allowed = {"features", "target", "classes", "target_range", "target_unit", "rows"}
         _refuse_unknown(plain, allowed, "schema")
         features: list[Feature] = []
@@ -452,13 +479,15 @@ class Schema:
             The file is missing, is no YAML, or is no valid schema.
         """
         try:
-            plain = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            plain = parse_yaml(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise SchemaError(f"no schema file at {path}") from None
         except (OSError, UnicodeDecodeError) as error:
             raise SchemaError(f"{path} cannot be read as a text file: {error}") from error
-        except yaml.YAMLError as error:
-            raise SchemaError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+        except BadText as error:
+            raise SchemaError(f"{path} is {error}") from error
+        except ValueError as error:
+            raise SchemaError(f"{str(path)!r} is no path: {error}") from error
         if not isinstance(plain, Mapping):
             raise SchemaError(f"{path}: expected a mapping with features and a target")
         return cls.from_dict(plain)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpforest.explain.wording import addition, condition, outcome, records, with_unit
+from dpforest.errors import printable
+from dpforest.explain.wording import addition, outcome, question, records, with_unit
 from dpforest.forest import Forest
 
 
@@ -85,8 +86,8 @@ def _steps(forest: Forest, row: np.ndarray, node: int) -> list[Step]:
         index, threshold = int(forest.feature[node]), float(forest.threshold[node])
         feature, value = forest.schema.features[index], float(row[index])
         goes_left = bool(np.float32(value) <= np.float32(threshold))  # as the forest compares
-        asked = condition(feature, -np.inf, threshold) if goes_left else condition(feature, threshold, np.inf)
-        text = f"{feature.name} is {with_unit(value, feature.unit)}: {asked}"
+        low, high = (-np.inf, threshold) if goes_left else (threshold, np.inf)
+        text = f"{printable(feature.name)} is {with_unit(value, feature.unit)}: {question(forest, index, low, high)}"
         steps.append(Step(feature.name, value, threshold, goes_left, text))
         node = int(forest.left[node]) + (0 if goes_left else 1)
     return steps

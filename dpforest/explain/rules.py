@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpforest.explain.wording import condition, outcome, records
+from dpforest.explain.wording import outcome, question, records
 from dpforest.forest import Forest
 
 
@@ -72,8 +72,7 @@ def tree_rules(forest: Forest, tree: int = 0, limit: int | None = None) -> list[
 
 
 def _rule(tree: Forest, leaf: int, box: dict[int, tuple[float, float]]) -> Rule:
-    features = tree.schema.features
-    conditions = [condition(features[f], low, high) for f, (low, high) in box.items()]
+    conditions = [question(tree, feature, low, high) for feature, (low, high) in box.items()]
     then = f"{outcome(tree, tree.value[leaf])}, {records(tree.weight[leaf])}"
     text = f"if {' and '.join(conditions)} then {then}" if conditions else f"always {then}"
     bounds = tuple((f, low, high) for f, (low, high) in box.items())

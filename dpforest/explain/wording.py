@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpforest.errors import InvalidForest
+from dpforest.errors import InvalidForest, printable
 from dpforest.forest import Forest
-from dpforest.schema import Feature
 
 _PARTS = "leaves of {!r} are parts of a sum; only averaging trees can be read alone"
 
@@ -18,24 +17,21 @@ def number(x: float) -> str:
 
 def with_unit(x: float, unit: str) -> str:
     """A number and its unit."""
-    return f"{number(x)} {unit}" if unit else number(x)
+    return f"{number(x)} {printable(unit)}" if unit else number(x)
 
 
-def is_indicator(feature: Feature) -> bool:
-    """Whether a feature is one value of a categorical column, which is asked as "yes or no"."""
-    return "=" in feature.name and (feature.low, feature.high) == (0.0, 1.0)
-
-
-def condition(feature: Feature, low: float, high: float) -> str:
-    """Words for ``low < x <= high``, where an infinite side says nothing."""
-    if is_indicator(feature):
-        column, value = feature.name.split("=", 1)
+def question(forest: Forest, asked: int, low: float, high: float) -> str:
+    """Words for ``low < x <= high`` of a feature that a node asks, where an infinite side says nothing."""
+    feature = forest.schema.features[asked]
+    if feature.name in forest.schema.indicators:
+        column, value = map(printable, forest.schema.indicators[feature.name])
         return f"{column} is {value}" if low >= 0 else f"{column} is not {value}"
+    name = printable(feature.name)
     if np.isinf(low):
-        return f"{feature.name} <= {with_unit(high, feature.unit)}"
+        return f"{name} <= {with_unit(high, feature.unit)}"
     if np.isinf(high):
-        return f"{feature.name} > {with_unit(low, feature.unit)}"
-    return f"{number(low)} < {feature.name} <= {with_unit(high, feature.unit)}"
+        return f"{name} > {with_unit(low, feature.unit)}"
+    return f"{number(low)} < {name} <= {with_unit(high, feature.unit)}"
 
 
 def outcome(forest: Forest, value: np.ndarray) -> str:
@@ -51,8 +47,8 @@ def outcome(forest: Forest, value: np.ndarray) -> str:
             raise InvalidForest(_PARTS.format(forest.output))
         best = int(np.argmax(value))
         if forest.output == "score":
-            return f"{forest.schema.classes[best]} (score {value[best]:.2f})"
-        return f"{forest.schema.classes[best]} ({100 * value[best]:.0f} %)"
+            return f"{printable(forest.schema.classes[best])} (score {value[best]:.2f})"
+        return f"{printable(forest.schema.classes[best])} ({100 * value[best]:.0f} %)"
     if forest.output != "target":
         raise InvalidForest(_PARTS.format(forest.output))
     return with_unit(float(value[0]), forest.schema.target_unit)
@@ -66,7 +62,7 @@ def addition(forest: Forest, value: np.ndarray) -> str:
     if not forest.schema.is_classification:
         return f"add {with_unit(float(value[0]), forest.schema.target_unit)}"
     most = int(np.argmax(np.abs(value)))
-    return f"add {number(value[most])} to the logit of {forest.schema.classes[most]}"
+    return f"add {number(value[most])} to the logit of {printable(forest.schema.classes[most])}"
 
 
 def records(weight: float) -> str:
