@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord
@@ -23,10 +24,11 @@ from fl_app.metrics import (
     add_sums,
     confusion_matrix,
     count_rows,
+    finite,
+    joint_metrics,
     memorization_rate,
     metrics_of,
     primary_metric,
-    summarize,
 )
 from fl_app.strategy import Cohort, Failure, Judged, MethodStrategy
 from strategies.messages import to_arrays_record
@@ -183,10 +185,10 @@ def _judge(
     judged = strategy.rounds[exchange].judged
     summary: dict[str, Any] = {}
     if judged:
-        sums = add_sums(j.sums for j in judged)
-        summary |= summarize(sums)
-        if "scores" in sums:
-            summary["confusion"] = "; ".join(" ".join(map(str, row)) for row in confusion_matrix(sums))
+        summary |= joint_metrics(j.sums for j in judged)
+        if "scores" in judged[0].sums:
+            matrix = confusion_matrix(add_sums(j.sums for j in judged))
+            summary["confusion"] = "; ".join(" ".join(map(str, row)) for row in matrix)
     return {**summary, **_evaluation_traffic(traffic), "judged": judged}
 
 
@@ -216,11 +218,13 @@ def _metrics(
     metrics: dict[str, Any] = {}
     if judged:
         sums = add_sums(j.sums for j in judged)
-        metrics |= summarize(sums)
+        metrics |= joint_metrics([sums])
         primary = primary_metric(metrics).name
-        scores = {j.client: summarize(j.sums)[primary] for j in judged}
-        metrics["worst_client"] = min(scores.values())
-        metrics["best_client"] = max(scores.values())
+        if primary not in metrics:
+            log.warning("no %s: it is not defined for these test rows", primary)
+        of_clients = [joint_metrics([j.sums]) for j in judged]
+        if scores := [own[primary] for own in of_clients if primary in own]:
+            metrics |= {"worst_client": min(scores), "best_client": max(scores)}
         if "confusion" in sums:
             metrics["confusion"] = confusion_matrix(sums)
             metrics["classes"] = list(experiment.schema(clients).classes)
@@ -239,7 +243,16 @@ def _metrics(
         metrics["bytes_of_rows"] = 4 * (schema.n_features + 1) * schema.rows * len(strategy.cohort.train)
     if judged and experiment.memorization:
         metrics |= _memorization(experiment, judged)
-    return metrics | strategy.side.report()
+    return finite(metrics | _facts(strategy.side.report), "metrics")
+
+
+def _facts(tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a method tells about a finished run; the run is not lost where it cannot."""
+    try:
+        return tell()
+    except Exception as error:
+        log.warning("facts about the run are left out: %s: %s", type(error).__name__, error, exc_info=True)
+        return {}
 
 
 def _memorization(experiment: Experiment, judged: list[Judged]) -> dict[str, Any]:
@@ -274,8 +287,8 @@ def _client_rows(
             row["type"] = user_type(experiment.partition, client, strategy.cohort.total)
         if client in by_client:
             sums = by_client[client].sums
-            row |= summarize(sums) | {"test_rows": count_rows(sums)}
-        row |= strategy.side.client_facts(client, ledgers.get(client))
+            row |= joint_metrics([sums]) | {"test_rows": count_rows(sums)}
+        row |= _facts(partial(strategy.side.client_facts, client, ledgers.get(client)))
         row |= {"bytes_down": traffic.down, "bytes_up": traffic.up}
         row["failures"] = sum(f.client == client for f in strategy.failures)
         rows.append(row)

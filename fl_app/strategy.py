@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,19 +14,20 @@ from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, one_line
 from dpforest.ledger import Budget, Ledger, rounded_up
+from dpforest.texts import parse_json
 from fl_app.accounts import Account
 from fl_app.grids import wait_for
-from fl_app.metrics import Sums, add_sums, sum_sizes, summarize
+from fl_app.metrics import Sums, check_sums, joint_metrics
 from strategies.messages import (
     ARRAYS,
     CONFIG,
+    LONGEST,
     METRICS,
     UNPROTECTED,
     BadMessage,
     copied,
-    one_line,
     read_arrays,
     read_config,
     read_update,
@@ -206,13 +206,14 @@ class MethodStrategy(Strategy):
         client_of = {self.cohort.test[client]: client for client in asked}
         words = "its evaluation could not be read", "no answer to the evaluation in time"
         answers = self._read_each(server_round, replies, client_of, self._take_judged, *words)
-        judged = [answer for answer in answers if answer is not None]
+        # In the order of clients, whatever the order of replies: sums of floats depend on it in their last digits.
+        judged = sorted((answer for answer in answers if answer is not None), key=lambda answer: answer.client)
         refusals = {client: self._shares_no_metrics[client] for client in sorted(asked & set(self._shares_no_metrics))}
         for reason in dict.fromkeys(refusals.values()):
             clients = ", ".join(str(client) for client, other in refusals.items() if other == reason)
             log.info("no test metrics of client %s: %s", clients, reason)
         self.rounds[server_round].judged = judged
-        return MetricRecord({**summarize(add_sums(j.sums for j in judged))}) if judged else None
+        return MetricRecord({**joint_metrics(j.sums for j in judged)}) if judged else None
 
     def _available(self, server_round: int, grid: Grid) -> list[int]:
         """Clients to choose from: all, but for an exchange that so many cannot do."""
@@ -284,7 +285,7 @@ class MethodStrategy(Strategy):
         if not reply.has_error():
             config = read_config(reply.content)
             if config.get("refused") is True:
-                self._shares_no_metrics[client] = one_line(str(config.get("error")))
+                self._shares_no_metrics[client] = one_line(str(config.get("error")), LONGEST)
                 return None
         judged = self._read_judged(reply, client)
         if judged.own_model:
@@ -293,33 +294,24 @@ class MethodStrategy(Strategy):
 
     def _read_judged(self, reply: Message, client: int) -> Judged:
         if reply.has_error():
-            raise BadMessage(one_line(f"the client failed: {reply.error.reason}"))
+            raise BadMessage(one_line(f"the client failed: {reply.error.reason}", LONGEST))
         config = read_config(reply.content)
         if "error" in config:
-            raise BadMessage(one_line(str(config["error"])))
+            raise BadMessage(one_line(str(config["error"]), LONGEST))
         metrics = reply.content.metric_records.get(METRICS)
         if metrics is None:
             raise BadMessage("the evaluation has no metrics")
         self.told_metrics = True
         sums = {name: [float(x) for x in values] for name, values in metrics.items() if isinstance(values, list)}
-        schema = self.side.task.schema
-        expected = sum_sizes(len(schema.classes))
-        found = {name: len(values) for name, values in sums.items()}
-        if found != expected:
-            raise BadMessage(f"the evaluation reports {found}, expected {expected}")
-        if not all(np.isfinite(values).all() for values in sums.values()):
-            raise BadMessage("the evaluation holds NaN or infinity")
-        counts = sums["confusion"] if schema.is_classification else sums["moments"][:1]
-        if min(counts) < 0 or min(sums.get("scores", [0])) < 0 or sum(counts) < 1:
-            raise BadMessage("the evaluation counts no test rows, or fewer than none")
+        check_sums(sums, self.side.task.schema)
         by_owner = self._read_by_owner(str(config.get("by_owner", "{}")))
         return Judged(client, sums, by_owner, read_arrays(reply.content))
 
     def _read_by_owner(self, text: str) -> dict[str, dict[int, float]]:
         try:
-            plain = json.loads(text)
+            plain = parse_json(text)
             by_owner = {size: {int(owner): float(x) for owner, x in row.items()} for size, row in plain.items()}
-        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise BadMessage(f"accuracies by owner cannot be read: {error}") from error
         rows = list(by_owner.values())
         if any(set(row) != set(rows[0]) or not set(row) <= set(self.cohort.train) for row in rows):
@@ -329,7 +321,7 @@ class MethodStrategy(Strategy):
         return by_owner
 
     def _fail(self, server_round: int, client: int, reason: str) -> None:
-        reason = one_line(reason)  # the text of an error may quote what the client sent
+        reason = one_line(reason, LONGEST)  # the text of an error may quote what the client sent
         log.warning("round %d: client %d is left out: %s", server_round, client, reason)
         self.failures.append(Failure(server_round, client, reason))
 
