@@ -76,6 +76,29 @@ class Feature:
         cuts = self._shrink(np.linspace(low, high, bins + 1)[1:-1])
         return cuts.astype(np.float32).astype(np.float64)
 
+    def grid_with_tails(self, bins: int) -> np.ndarray:
+        """`grid` with more thresholds where columns of people's tables crowd: at both bounds, and around zero.
+
+        The added ones halve their distance to a bound (or to zero, where it lies inside) again and again, so that a
+        column whose cells are nearly all small, beside few that are large, is cut where its records are.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_thresholds,)
+            Strictly increasing float32 numbers, at most ``bins + 31``; public, as it follows from the bounds alone.
+        """
+        low, high = self._stretch(self.low), self._stretch(self.high)
+        width = high - low
+        if self.scale == "linear" and low < 0 < high:
+            near = width * 0.5 ** np.arange(6, 14)
+            tails = np.concatenate([near, -near, low + near, high - near])
+        else:
+            near = width * 0.5 ** (np.arange(11, 27) / 2)
+            tails = np.concatenate([low + near, high - near])
+        inside = tails[(tails > low) & (tails < high)]
+        cuts = np.concatenate([self.grid(bins), self._shrink(inside)]).astype(np.float32).astype(np.float64)
+        return np.unique(cuts)
+
     def _stretch(self, x: float) -> float:
         if self.scale == "linear":
             return x

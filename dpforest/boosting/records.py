@@ -36,7 +36,7 @@ def release_marginals(
 
     Returns
     -------
-    ndarray of int64, shape (n_features + 1, max(bins, n_classes))
+    ndarray of int64, shape ``bins.marginal_shape(schema, bins)``
 
     Raises
     ------

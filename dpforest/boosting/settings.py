@@ -148,15 +148,21 @@ class BoostPlan:
         # Large errors are worth their noise only where it is small; fitted on validation rows of Appliances.
         return min(1.5, max(0.3, 0.7 * (self._signal(records, parties) / 200) ** 0.37))
 
-    def depth(self, records: float, parties: int) -> int:
+    def depth(self, records: float, parties: int, strength: float = 1.0) -> int:
         """Depth of trees over about so many records, the noise of so many parties being in the sums.
 
-        The rule was fitted on validation rows of HuGaDB: what counts is how far all records together stand out of
-        the noise of one leaf.
+        What counts is how far all records together stand out of the noise of one leaf, and that the leaves of a tree
+        do not share too few records among them, which no budget makes good.
+
+        Parameters
+        ----------
+        strength : float
+            Root mean square of the records' first gradients, over the clip.
         """
         if self.settings.depth != "auto":
             return self.settings.depth
-        return min(_DEEPEST_AUTO, max(1, self._deepest(records, parties)))
+        carried = max(2, round(0.5 * math.log2(max(records, 1.0))))
+        return max(1, min(self._deepest(records * strength, parties), carried, _DEEPEST_AUTO))
 
     def stands_out(self, records: float, parties: int) -> bool:
         """Whether so many records come to at least depth 1."""

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# Of a node's records that a side of a split has at least, by any estimate.
+_LEAST_SHARE = 0.005
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -73,12 +76,19 @@ def random_structure(
     )
 
 
-def nominal_shares(structure: Structure, cuts: np.ndarray) -> list[np.ndarray]:
-    """Share of all records that each node would have if features were independent and cuts at equal shares.
+def split_shares(structure: Structure, cuts: np.ndarray, shares: np.ndarray) -> list[np.ndarray]:
+    """Share of a node's records that go left, if features were independent.
+
+    Parameters
+    ----------
+    cuts : ndarray of shape (n_features, n_cuts)
+    shares : ndarray of shape (n_features, n_cuts + 2)
+        Of the records up to each different cut; see `bins.Marginals`.
 
     Returns
     -------
-    list of ndarray, shapes (n_trees, 1), (n_trees, 2), ... (n_trees, n_leaves)
+    list of ndarray, shapes (n_trees, 1), (n_trees, 2), ... (n_trees, n_leaves / 2)
+        Of the inner nodes of each level; never 0 or 1, since no estimate is certain.
     """
     rank = np.zeros(cuts.shape, dtype=np.int64)
     rank[:, 1:] = np.cumsum(cuts[:, 1:] > cuts[:, :-1], axis=1)
@@ -86,16 +96,19 @@ def nominal_shares(structure: Structure, cuts: np.ndarray) -> list[np.ndarray]:
     lower = np.zeros((n_trees, 1, len(cuts)), dtype=np.int64)
     upper = np.broadcast_to(rank[:, -1] + 1, lower.shape).copy()
     tree = np.arange(n_trees)[:, None]
-    shares = [np.ones((n_trees, 1))]
-    while shares[-1].shape[1] < structure.n_leaves:
-        n = shares[-1].shape[1]
+    to_left: list[np.ndarray] = []
+    n = 1
+    while n < structure.n_leaves:
         node = np.arange(n)[None, :]
         feature = structure.feature[:, n - 1 : 2 * n - 1].astype(np.int64)
         split = rank[feature, structure.split[:, n - 1 : 2 * n - 1]]
         low, high = lower[tree, node, feature], upper[tree, node, feature]
-        to_left = np.clip((split - low + 1) / (high - low + 1), 0.02, 0.98)
-        shares.append(np.stack([shares[-1] * to_left, shares[-1] * (1 - to_left)], axis=2).reshape(n_trees, 2 * n))
+        before = shares[feature, low]
+        inside = np.maximum(shares[feature, high + 1] - before, 1e-12)
+        left = shares[feature, split + 1] - before
+        to_left.append(np.clip(left / inside, _LEAST_SHARE, 1 - _LEAST_SHARE))
         lower, upper = np.repeat(lower, 2, axis=1), np.repeat(upper, 2, axis=1)
         upper[tree, 2 * node, feature] = np.maximum(split, low)
         lower[tree, 2 * node + 1, feature] = np.minimum(split + 1, high)
-    return shares
+        n *= 2
+    return to_left

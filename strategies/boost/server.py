@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
 from dpforest.boosting import Booster
+from dpforest.boosting.bins import marginal_shape
 from dpforest.errors import DPForestError
 from dpforest.forest import feature_importances, pack
 from dpforest.ledger import Budget, Entry, total_epsilon
@@ -162,7 +163,7 @@ class BoostServer(ServerSide):
         """Of the sums that clients send next."""
         schema, settings = self.task.schema, self._settings
         if not self._has_start:
-            return schema.n_features + 1, max(settings.bins, schema.n_outputs)
+            return marginal_shape(schema, settings.bins)
         structure = self._booster.structure
         return structure.n_trees, structure.n_leaves, schema.n_outputs + 1
 
