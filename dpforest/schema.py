@@ -269,6 +269,14 @@ class Schema:
         return [name for name in self.feature_names if name not in encoded]
 
     @property
+    def category_features(self) -> list[np.ndarray]:
+        """Features that are the values of each categorical column, in the order of `categories`."""
+        position = {name: index for index, name in enumerate(self.feature_names)}
+        return [
+            np.array([position[f"{column}={value}"] for value in values]) for column, values in self.categories.items()
+        ]
+
+    @property
     def columns(self) -> list[str]:
         """Columns of a table in the form that people keep: a categorical one is one column."""
         return self.numeric_columns + list(self.categories)

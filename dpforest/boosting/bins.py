@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.boosting import kernels
-from dpforest.growers.kernels import bin_rows
+from dpforest.boosting.columns import Columns
 from dpforest.schema import Schema
 
 # Relative error of a noised cumulative share at which it weighs as much as that of even ranks.
@@ -15,45 +15,47 @@ _TRUSTED_ERROR = 0.1
 # Odds against a heavy tail at a bound, before anything is seen, and the share of the records that one would hold.
 _ODDS_AGAINST = 4.0
 _HEAVY_SHARE = 0.5
-_FILLINGS = 30  # steps to the fixed point of `_water_level`; it is reached in a few
+_FILLINGS = 30  # steps to the fixed point of `water_level`; it is reached in a few
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Public cells of the histograms.
+    """Public cells of the histograms, one histogram a column.
 
     Parameters
     ----------
-    cuts : ndarray of float64, shape (n_features, n_cuts)
-        Thresholds of each feature, increasing up to its own number; the last one repeated behind.
-    cells : ndarray of int64, shape (n_features,)
-        Cells of each feature: one more than its different thresholds.
-    coarse : ndarray of int64, shape (n_features, width)
-        Which of ``bins`` even cells each cell lies in.
+    columns : Columns
+    cuts : ndarray of float64, shape (n_numeric, n_cuts)
+        Thresholds of each numeric column, increasing up to its own number; the last one repeated behind.
+    cells : ndarray of int64, shape (n_columns,)
+        Cells of each column: one more than its different thresholds, or than its categories.
+    coarse : ndarray of int64, shape (n_columns, width)
+        Which of ``bins`` even cells each cell lies in; of a category, each is its own.
     """
 
+    columns: Columns
     cuts: np.ndarray
     cells: np.ndarray
     coarse: np.ndarray
 
     @classmethod
     def of(cls, schema: Schema, bins: int) -> Grid:
-        """The grid of a schema: the one cut between the values of a category's 0/1 column, many for a number."""
-        numeric = set(schema.numeric_columns)
-        cuts = [
-            feature.grid_with_tails(bins) if feature.name in numeric else np.array([0.5]) for feature in schema.features
-        ]
-        cells = np.array([len(row) + 1 for row in cuts], dtype=np.int64)
-        padded = np.stack([np.pad(row, (0, cells.max() - 1 - len(row)), mode="edge") for row in cuts])
-        upper = np.concatenate([padded, schema.high[:, None]], axis=1)
-        even = schema.grid(bins)
-        coarse = np.stack([np.searchsorted(e, u) for e, u in zip(even, upper, strict=True)])
-        return cls(padded, cells, coarse)
+        """The grid of a schema."""
+        columns = Columns(schema)
+        features = [schema.features[f] for f in columns.numeric]
+        cuts = [feature.grid_with_tails(bins) for feature in features]
+        cells = np.array([len(row) + 1 for row in [*cuts, *columns.members]], dtype=np.int64)
+        most = max((len(row) for row in cuts), default=1)
+        padded = np.array([np.pad(row, (0, most - len(row)), mode="edge") for row in cuts]).reshape(-1, most)
+        coarse = np.tile(np.arange(cells.max()), (len(cells), 1))
+        for row, feature, upper in zip(coarse, features, padded, strict=False):
+            row[: most + 1] = np.searchsorted(feature.grid(bins), np.append(upper, feature.high))
+        return cls(columns, padded, cells, coarse)
 
     @property
     def width(self) -> int:
-        """Largest number of cells of a feature."""
-        return self.cuts.shape[1] + 1
+        """Largest number of cells of a column."""
+        return self.coarse.shape[1]
 
     def standing_out(self, histograms: np.ndarray, deviation: float, records: float) -> np.ndarray:
         """Cells, in the shape of the histograms, that their noise does not explain.
@@ -84,13 +86,14 @@ def _believable(records: float, noise: np.ndarray | float, odds_against: np.ndar
 
 def marginal_shape(schema: Schema, bins: int) -> tuple[int, int]:
     """Shape of `count_marginals`."""
-    return schema.n_features + 1, max(Grid.of(schema, bins).width, bins, schema.n_outputs)
+    grid = Grid.of(schema, bins)
+    return grid.columns.number + 1, max(grid.width, bins, schema.n_outputs)
 
 
 def count_marginals(X: np.ndarray, y: np.ndarray, schema: Schema, bins: int) -> np.ndarray:
-    """Histograms of every feature over the public grid, and one of the target.
+    """Histograms of every column over the public grid, and one of the target.
 
-    A record adds 1 to each row: ``n_features + 1`` in L1 norm, the root of that in L2 norm.
+    A record adds 1 to each row: ``n_columns + 1`` in L1 norm, the root of that in L2 norm.
 
     Returns
     -------
@@ -99,7 +102,8 @@ def count_marginals(X: np.ndarray, y: np.ndarray, schema: Schema, bins: int) -> 
         stay 0.
     """
     counts = np.zeros(marginal_shape(schema, bins), dtype=np.int64)
-    kernels.count_cells(bin_rows(X, Grid.of(schema, bins).cuts.astype(X.dtype)), counts[:-1])
+    grid = Grid.of(schema, bins)
+    kernels.count_cells(grid.columns.codes(X, grid.cuts), counts[:-1])
     counts[-1] = np.bincount(_target_cells(y, schema, bins), minlength=counts.shape[1])
     return counts
 
@@ -117,10 +121,12 @@ class Marginals:
 
     Parameters
     ----------
-    cuts : ndarray of float64, shape (n_features, n_cuts)
-        Thresholds at about equal shares of the records; non-decreasing, values of the public grid.
-    shares : ndarray of float64, shape (n_features, n_cuts + 2)
+    cuts : ndarray of float64, shape (n_numeric, n_cuts)
+        Thresholds of the numeric columns, where their records are; non-decreasing, values of the public grid.
+    shares : ndarray of float64, shape (n_numeric, n_cuts + 2)
         Estimated share of the records up to the r-th different cut, from 0 before the first to 1 behind the last.
+    categories : tuple of ndarray of float64, shapes (n_categories,)
+        Estimated share of each value of the categorical columns.
     records : float
         Estimated number, at least 1.
     target : ndarray of float64
@@ -129,6 +135,7 @@ class Marginals:
 
     cuts: np.ndarray
     shares: np.ndarray
+    categories: tuple[np.ndarray, ...]
     records: float
     target: np.ndarray
 
@@ -151,13 +158,18 @@ class Marginals:
         widths = np.append(grid.cells, len(target))
         records = max(1.0, float((totals / widths).sum() / (1 / widths).sum()))
         # A cell that its noise explains counts as empty, or features of few values would be cut in their gaps.
-        masses = _shares(np.where(grid.standing_out(histograms, deviation, records), histograms, 0.0))
-        cuts, shares = np.empty((schema.n_features, n_cuts)), np.empty((schema.n_features, n_cuts + 2))
-        for f, mass in enumerate(masses):
-            index = _cut_cells(mass[: grid.cells[f]], n_cuts)
+        occupied = np.where(grid.standing_out(histograms, deviation, records), histograms, 0.0)
+        n_numeric = len(grid.cuts)
+        cuts, shares = np.empty((n_numeric, n_cuts)), np.empty((n_numeric, n_cuts + 2))
+        for f in range(n_numeric):
+            mass = _shares(occupied[f, : grid.cells[f]])
+            index = _cut_cells(mass, n_cuts)
             error = deviation * grid.cells[f] ** 0.5 / records
             cuts[f], shares[f] = grid.cuts[f, index], _shares_at(mass, index, error)
-        return cls(cuts, shares, records, _shares(np.where(target > deviation, target, 0.0)))
+        categories = tuple(
+            _shares(occupied[c, : len(values)]) for c, values in enumerate(grid.columns.members, n_numeric)
+        )
+        return cls(cuts, shares, categories, records, _shares(np.where(target > deviation, target, 0.0)))
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:
@@ -174,17 +186,17 @@ def _cut_cells(mass: np.ndarray, n_cuts: int) -> np.ndarray:
     """
     occupied = mass > 0
     few = occupied.sum() <= n_cuts + 1
-    weight = occupied.astype(np.float64) if few else np.minimum(mass, _water_level(mass, n_cuts))
+    weight = occupied.astype(np.float64) if few else np.minimum(mass, water_level(mass, n_cuts + 1))
     running = np.cumsum(weight) / weight.sum()
     wanted = np.arange(1, n_cuts + 1) / (n_cuts + 1)
     return np.searchsorted(running[:-1], wanted - 1e-12).clip(0, len(mass) - 2)
 
 
-def _water_level(mass: np.ndarray, n_cuts: int) -> float:
-    """Largest level c with ``sum_j min(mass_j, c) >= c (n_cuts + 1)``."""
+def water_level(mass: np.ndarray, parts: int) -> float:
+    """Largest level c with ``sum_j min(mass_j, c) >= c parts``."""
     level = float(mass.max())
     for _ in range(_FILLINGS):
-        level = min(level, float(np.minimum(mass, level).sum()) / (n_cuts + 1))
+        level = min(level, float(np.minimum(mass, level).sum()) / parts)
     return level
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dpforest.boosting.bins import Marginals
+from dpforest.boosting.columns import Columns
 from dpforest.boosting.gains import FeatureGains
+from dpforest.boosting.questions import Questions
 from dpforest.boosting.settings import BoostPlan
 from dpforest.boosting.sizes import LeafSizes, leaf_sizes, nominal_sizes
-from dpforest.boosting.trees import Structure, random_structure, split_shares
+from dpforest.boosting.trees import Splits, Structure, random_structure, split_shares
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest
 from dpforest.forest.codec import fill_inner_nodes
 from dpforest.schema import Schema
 
+Item = TypeVar("Item")
 # Largest change of a score by one leaf.
 LARGEST_WEIGHT = 2.0
 # Deviations that are added to the size of a leaf before its sum is divided by it.
@@ -33,8 +36,8 @@ class Start:
 
     Parameters
     ----------
-    cuts : ndarray of float64, shape (n_features, n_cuts)
-        Thresholds; float32 numbers.
+    cuts : ndarray of float64, shape (n_numeric, n_cuts)
+        Thresholds of the numeric columns; float32 numbers.
     base : ndarray of float64, shape (n_outputs,)
         Score of every record before the first tree.
     clip : float
@@ -81,25 +84,22 @@ class Booster:
         self.rounds: list[Round] = []
         self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0xB0057,)))
         self._start: Start | None = None
-        self._records = 1.0
-        self._shares = np.zeros((schema.n_features, 0))
+        self._columns = Columns(schema)
+        self._marginals: Marginals | None = None
+        self._splits: Splits | None = None
         self._depth = 1
         self._structure: Structure | None = None
-        self._gains = FeatureGains(schema.n_features)
+        self._gains = FeatureGains(self._columns.number)
 
     @property
     def start(self) -> Start:
         """What the marginal histograms came to; an error before `read_marginals`."""
-        if self._start is None:
-            raise DPForestError("the marginal histograms come first")
-        return self._start
+        return _after_histograms(self._start)
 
     @property
     def structure(self) -> Structure:
         """Trees whose leaves are to be filled next; an error before `read_marginals`."""
-        if self._structure is None:
-            raise DPForestError("the marginal histograms come first")
-        return self._structure
+        return _after_histograms(self._structure)
 
     def read_marginals(self, noised: np.ndarray, parties: int) -> None:
         """Choose cuts, first scores and depth.
@@ -115,7 +115,7 @@ class Booster:
         unit = plan.marginal_unit
         deviation = (parties * plan.marginals.variance) ** 0.5 / unit
         marginals = Marginals.of(noised / unit, deviation, self.schema, settings.bins, settings.cuts)
-        self._records, self._shares = marginals.records, marginals.shares
+        self._marginals = marginals
         clip = plan.clip(self.schema, marginals.records, parties)
         if self.schema.is_classification:
             base = np.log((1 - _EVEN_SHARE) * marginals.target + _EVEN_SHARE / self.schema.n_outputs)
@@ -149,10 +149,11 @@ class Booster:
         gradients = noised[..., :-1] * scale
         counts = noised[..., -1] / plan.count_unit
         count_deviation = deviation / plan.count_unit
-        to_left = split_shares(self.structure, self.start.cuts, self._shares)
-        nominal = nominal_sizes(to_left, self._records)
+        records = _after_histograms(self._marginals).records
+        to_left = split_shares(self.structure, _after_histograms(self._splits))
+        nominal = nominal_sizes(to_left, records)
         self._gains.learn(self.structure, nominal, gradients, counts, deviation * scale, count_deviation)
-        sizes = leaf_sizes(counts, to_left, self._records, count_deviation**2)
+        sizes = leaf_sizes(counts, to_left, records, count_deviation**2)
         newton = self._newton_steps(gradients, sizes, deviation * scale)
         weights = np.clip(newton * (self._step() / plan.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
         # Half precision is far finer than the noise, and is what travels: all parties add the same numbers.
@@ -174,10 +175,10 @@ class Booster:
         if not self.rounds:
             raise DPForestError("no tree was grown")
         start = self.start
-        structures = [done.structure for done in self.rounds]
+        questions = Questions(self._columns, start.cuts)
+        asked = [questions.of(done.structure) for done in self.rounds]
         # All trees have one depth.
-        feature = np.concatenate([structure.feature for structure in structures]).astype(np.int64)
-        split = np.concatenate([structure.split for structure in structures])
+        feature, cut = (np.concatenate(parts) for parts in zip(*asked, strict=True))
         weights = np.concatenate([done.weights for done in self.rounds]).astype(np.float64)
         n_trees, n_inner = feature.shape
         n_nodes = 2 * n_inner + 1
@@ -187,7 +188,7 @@ class Booster:
         node_feature = np.full((n_trees, n_nodes), -1, dtype=np.int32)
         node_feature[:, :n_inner] = feature
         threshold = np.zeros((n_trees, n_nodes))
-        threshold[:, :n_inner] = start.cuts[feature, split]
+        threshold[:, :n_inner] = cut
         left = np.full((n_trees, n_nodes), -1, dtype=np.int32)
         left[:, :n_inner] = first + 2 * np.arange(n_inner) + 1
         value = np.zeros((n_trees, n_nodes, self.schema.n_outputs))
@@ -211,15 +212,17 @@ class Booster:
             base=base,
             owners=("",) * n_trees,
             provenance=provenance,
+            sets=questions.sets,
         )
         fill_inner_nodes(forest)
         return forest
 
     def _draw_structure(self) -> None:
+        self._splits = Splits.draw(_after_histograms(self._marginals), self._rng)
         self._structure = random_structure(
             self.plan.trees_per_round,
             self._depth,
-            self.start.cuts,
+            self._splits,
             self._gains.chances(self.plan.settings.exploration),
             self._rng,
         )
@@ -262,6 +265,12 @@ class Booster:
             return 1.0
         n = self.schema.n_outputs
         return 1.2 * (n - 1) / n**2
+
+
+def _after_histograms(value: Item | None) -> Item:
+    if value is None:
+        raise DPForestError("the marginal histograms come first")
+    return value
 
 
 def _gradient_strength(shares: np.ndarray, base: np.ndarray, clip: float) -> float:

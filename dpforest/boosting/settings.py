@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from dpforest.boosting.columns import Columns
 from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, gaussian_mu
@@ -26,7 +27,7 @@ _LEAST_DEVIATION = 1.0
 _DEEPEST_AUTO = 12
 _FALLBACK_ROWS = 1000
 # Records times mu below which few trees with less noise each do better.
-_WEAK_SIGNAL = 2000.0
+_WEAK_SIGNAL = 500.0
 _MARGINALS = "marginal histograms of features and target"
 _TREE = "leaf sums of clipped gradients and counts of one tree"
 
@@ -205,7 +206,7 @@ def make_plan(
     per_round = _trees_per_round(settings, budget, mu, schema, parties, shares)
     trees = rounds * per_round
     first, later = settings.marginal_share, (1 - settings.marginal_share) / trees
-    widths = schema.n_features + 1
+    widths = Columns(schema).number + 1
     if settings.pure:
         if budget.delta != 0:
             raise DPForestError(f"pure boosting needs no delta, but delta is {budget.delta:g}: set privacy.delta=0")

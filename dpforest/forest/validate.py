@@ -67,8 +67,9 @@ def _check_structure(forest: Forest, limits: Limits) -> None:
     leaf = forest.is_leaf
     if not ((forest.feature >= 0) == ~leaf).all() or (forest.left[leaf] != -1).any():
         raise InvalidForest("a node has either a feature and children, or neither (-1)")
-    if (forest.feature >= forest.schema.n_features).any():
-        raise InvalidForest(f"feature {forest.feature.max()} does not exist; the schema has {forest.schema.n_features}")
+    known = forest.schema.n_features + len(forest.sets)
+    if (forest.feature >= known).any():
+        raise InvalidForest(f"feature {forest.feature.max()} does not exist; the schema and its sets have {known}")
     inner = np.flatnonzero(~leaf)
     children = forest.left[inner].astype(np.int64)
     tree_of = np.searchsorted(forest.offsets, np.arange(forest.n_nodes), side="right") - 1

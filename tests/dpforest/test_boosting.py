@@ -22,7 +22,9 @@ from dpforest.boosting import (
     release_marginals,
 )
 from dpforest.boosting.bins import count_marginals
-from dpforest.boosting.trees import nominal_shares, random_structure
+from dpforest.boosting.bins import Marginals
+from dpforest.boosting.sizes import nominal_sizes
+from dpforest.boosting.trees import Splits, random_structure, split_shares
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.forest import feature_importances, load, save, validate
 from dpforest.ledger import Budget, Ledger, gaussian_mu
