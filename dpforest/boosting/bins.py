@@ -68,6 +68,7 @@ class Grid:
         sums, sizes = np.zeros((2, len(histograms), int(self.coarse.max()) + 1))
         np.add.at(sums, place, np.where(used, histograms, 0))
         np.add.at(sizes, place, used)
+        sizes = np.maximum(sizes, 1)
         noise = deviation * np.sqrt(sizes)
         together = sums > np.where(sizes > 1, _believable(records, noise, _ODDS_AGAINST), noise)
         alone = histograms > _believable(records, deviation, _ODDS_AGAINST * sizes[place])

@@ -45,7 +45,11 @@ class Questions:
             groups = structure.groups[c, : len(features)]
             for cut in np.unique(split[column == n_numeric + c]):
                 asks = (column == n_numeric + c) & (split == cut)
-                feature[asks] = self._feature_of(features[groups > cut])
+                members = features[groups > cut]
+                if len(members):
+                    feature[asks] = self._feature_of(members)
+                else:  # a repeated question, to which all go left
+                    feature[asks], threshold[asks] = features[0], 1.0
         return feature, threshold
 
     def _feature_of(self, members: np.ndarray) -> int:

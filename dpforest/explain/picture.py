@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpforest.explain.wording import condition, outcome, records
+from dpforest.explain.wording import outcome, question, records
 from dpforest.forest import Forest
 
 if TYPE_CHECKING:
@@ -101,8 +101,7 @@ def _label(tree: Forest, node: int, depth: int | None) -> str:
     says = f"{outcome(tree, tree.value[node])}\n{records(tree.weight[node])}"
     if not _is_open(tree, node, depth):
         return says
-    feature = tree.schema.features[int(tree.feature[node])]
-    return f"{condition(feature, -np.inf, float(tree.threshold[node]))}?\n{says}"
+    return f"{question(tree, int(tree.feature[node]), -np.inf, float(tree.threshold[node]))}?\n{says}"
 
 
 def _shade(tree: Forest, node: int) -> float:

@@ -38,6 +38,16 @@ def condition(feature: Feature, low: float, high: float) -> str:
     return f"{number(low)} < {feature.name} <= {with_unit(high, feature.unit)}"
 
 
+def question(forest: Forest, asked: int, low: float, high: float) -> str:
+    """Words for ``low < x <= high`` of what a node asks: a feature of the schema, or one of the forest's sets."""
+    number = asked - forest.schema.n_features
+    if number < 0:
+        return condition(forest.schema.features[asked], low, high)
+    column, values = forest.categories_of(number)
+    listed = f"{', '.join(values[:-1])} or {values[-1]}" if len(values) > 1 else values[0]
+    return f"{column} is {listed}" if low >= 0 else f"{column} is not {listed}"
+
+
 def outcome(forest: Forest, value: np.ndarray) -> str:
     """Words for a node's value, shape (n_outputs,): "68 Wh", or "walking (72 %)".
 

@@ -161,6 +161,15 @@ class Forest:
                 wide[:, n_features + numbers] = members[value]
             yield wide
 
+    def categories_of(self, number: int) -> tuple[str, tuple[str, ...]]:
+        """Column and values of one of the ``sets``."""
+        for (column, values), features in zip(
+            self.schema.categories.items(), self.schema.category_features, strict=True
+        ):
+            if (inside := self.sets[number, features]).any():
+                return column, tuple(value for value, member in zip(values, inside, strict=True) if member)
+        raise InvalidForest(f"set {number} has no category")
+
     def tree(self, index: int) -> Forest:
         """One tree as a forest of its own."""
         start, stop = int(self.offsets[index]), int(self.offsets[index + 1])
@@ -206,12 +215,20 @@ def concatenate(forests: Sequence[Forest]) -> Forest:
     if any(kind(forest) != kind(first) for forest in forests):
         raise InvalidForest("only forests over the same features and classes and with the same leaves can be joined")
     starts = np.concatenate([[0], np.cumsum([f.n_nodes for f in forests])])
+    with_sets = [f for f in forests if len(f.sets)]
+    first_sets = np.concatenate([[0], np.cumsum([len(f.sets) for f in forests])])
     return replace(
         first,
         offsets=np.concatenate([[0], *(f.offsets[1:] + s for f, s in zip(forests, starts, strict=False))]).astype(
             np.int64
         ),
-        feature=np.concatenate([f.feature for f in forests]),
+        feature=np.concatenate(
+            [
+                np.where(f.feature < f.schema.n_features, f.feature, f.feature + s)
+                for f, s in zip(forests, first_sets, strict=False)
+            ]
+        ).astype(np.int32),
+        sets=np.concatenate([f.sets for f in with_sets]) if with_sets else first.sets,
         threshold=np.concatenate([f.threshold for f in forests]),
         left=np.concatenate(
             [np.where(f.left < 0, -1, f.left + s) for f, s in zip(forests, starts, strict=False)]

@@ -37,6 +37,7 @@ def feature_importances(forest: Forest) -> np.ndarray:
     of_set = asked >= len(total)
     np.add.at(total, asked[~of_set], gain[~of_set])
     # What a set of categories gains is shared by its members.
-    members = forest.sets[asked[of_set] - len(total)]
-    total += (gain[of_set] / np.maximum(members.sum(axis=1), 1)) @ members
+    if of_set.any():
+        members = forest.sets[asked[of_set] - len(total)]
+        total += (gain[of_set] / members.sum(axis=1)) @ members
     return total / total.sum() if total.sum() > 0 else total
