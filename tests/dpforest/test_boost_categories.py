@@ -56,7 +56,7 @@ def test_sets_of_many_categories_are_learned(forest: Forest) -> None:
     X, y = table(4000, seed=1)
     assert (forest.predict(X) == y).mean() > 0.9
     importances = dict(zip(SCHEMA.feature_names, feature_importances(forest), strict=True))
-    assert sum(value for name, value in importances.items() if name.startswith("colour=")) > 0.9
+    assert sum(value for name, value in importances.items() if name.startswith("colour=")) > 0.8
     assert len(forest.sets) > 0
 
 
