@@ -20,8 +20,43 @@ import yaml
 from dpforest.errors import SchemaError
 
 GridScale = Literal["linear", "signed_sqrt"]
-# Thresholds travel in single precision.
-_LARGEST = float(np.finfo(np.float32).max)
+# Rows and thresholds are in single precision, 24 bits: a range of at least this share of its larger end holds 512
+# numbers or more, twice as many as the finest grid has cells. The absolute limits keep products, quotients and squares
+# of such numbers away from infinity and from numbers of fewer digits.
+_LEAST_SHARE = 2.0**-14
+_LARGEST, _NARROWEST = 2.0**126, 2.0**-100
+MOST_ROWS = 10**12
+MOST_CLASSES = MOST_FEATURES = 1 << 16
+
+
+def least_width(largest: Any) -> Any:
+    """How far apart the ends of a range must be whose larger end has this size."""
+    return np.maximum(_NARROWEST, _LEAST_SHARE * largest)
+
+
+def check_range(name: str, low: float, high: float) -> None:
+    """Refuse a public range that single precision cannot divide finely.
+
+    Whatever is computed from numbers inside an accepted range is finite: somebody else may have chosen it, and no
+    proof about rounded sums holds for NaN.
+
+    Raises
+    ------
+    SchemaError
+        The ends are not finite, not in order, too large, or too close together.
+    """
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise SchemaError(f"{name} [{low}, {high}] must be finite with low < high")
+    largest = max(abs(low), abs(high))
+    if largest > _LARGEST:
+        raise SchemaError(
+            f"{name} [{low:g}, {high:g}] must fit single precision (at most {_LARGEST:.3g}): rescale the column"
+        )
+    if high - low < least_width(largest):
+        raise SchemaError(
+            f"{name} [{low!r}, {high!r}] must be at least {_LEAST_SHARE:.2g} times its larger end apart (and "
+            f"{_NARROWEST:.2g}), or single precision cannot divide it: shift or rescale the column"
+        )
 
 
 @dataclass(frozen=True)
@@ -51,17 +86,16 @@ class Feature:
     centre: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise SchemaError(f"feature {self.name!r}: bounds [{self.low}, {self.high}] must be finite with low < high")
-        if max(abs(self.low), abs(self.high)) > _LARGEST:
-            raise SchemaError(
-                f"feature {self.name!r}: bounds [{self.low:g}, {self.high:g}] must fit single precision "
-                f"(at most {_LARGEST:.3g}): rescale the column"
-            )
+        check_range(f"feature {self.name!r}: bounds", self.low, self.high)
         if self.scale not in ("linear", "signed_sqrt"):
             raise SchemaError(f"feature {self.name!r}: scale {self.scale!r} must be 'linear' or 'signed_sqrt'")
         if not math.isfinite(self.centre):
             raise SchemaError(f"feature {self.name!r}: centre {self.centre} must be finite")
+        if abs(self.centre) > _LARGEST:
+            raise SchemaError(f"feature {self.name!r}: centre {self.centre:g} must be at most {_LARGEST:.3g} in size")
+        if self.scale == "signed_sqrt":
+            name = f"feature {self.name!r}: bounds on the signed_sqrt scale around centre {self.centre:g}"
+            check_range(name, self._stretch(self.low), self._stretch(self.high))
 
     def grid(self, bins: int) -> np.ndarray:
         """Thresholds that cut ``[low, high]`` into ``bins`` public bins.
@@ -69,8 +103,10 @@ class Feature:
         Returns
         -------
         ndarray of float64, shape (bins - 1,)
-            Increasing, in the unit of the column; each value is a float32 number, so that rows in
-            single and double precision fall on the same side of it.
+            In the unit of the column, increasing but where two cuts are one number in single precision, which
+            happens near the centre of a ``signed_sqrt`` grid. Nothing lies between two equal cuts: they are one
+            candidate under two names, which costs no privacy. Each value is a float32 number, as rows are
+            (`Schema.check_matrix`), so that whoever compares them finds the same side.
         """
         low, high = self._stretch(self.low), self._stretch(self.high)
         cuts = self._shrink(np.linspace(low, high, bins + 1)[1:-1])
@@ -144,6 +180,11 @@ class Schema:
         names = [feature.name for feature in self.features]
         if not names:
             raise SchemaError("the schema has no features; name at least one")
+        if len(names) > MOST_FEATURES or len(self.classes) > MOST_CLASSES:
+            raise SchemaError(
+                f"{len(names)} features and {len(self.classes)} classes: at most {MOST_FEATURES} and {MOST_CLASSES}, "
+                "where each category is a feature"
+            )
         if repeated := sorted(name for name, times in Counter(names).items() if times > 1):
             raise SchemaError(f"the schema names {', '.join(repeated)} more than once")
         if self.target in names:
@@ -155,11 +196,9 @@ class Schema:
         if len(set(self.classes)) != len(self.classes):
             raise SchemaError(f"classes {list(self.classes)} must differ from each other")
         if self.target_range is not None:
-            low, high = self.target_range
-            if not (math.isfinite(low) and math.isfinite(high) and low < high):
-                raise SchemaError(f"target_range [{low}, {high}] must be finite with low < high")
-        if self.rows is not None and self.rows < 1:
-            raise SchemaError(f"rows {self.rows}: the public order of magnitude must be at least 1")
+            check_range("target_range", *self.target_range)
+        if self.rows is not None and not 1 <= self.rows <= MOST_ROWS:
+            raise SchemaError(f"rows {self.rows}: the public order of magnitude must lie from 1 to {MOST_ROWS:g}")
 
     @property
     def is_classification(self) -> bool:
@@ -206,6 +245,7 @@ class Schema:
         Returns
         -------
         ndarray of float64, shape (n_rows, n_features)
+            Finite, since `Feature` refuses bounds that are one number on that scale.
         """
         centre = np.array([feature.centre for feature in self.features])
         bent = np.array([feature.scale == "signed_sqrt" for feature in self.features])
@@ -214,14 +254,17 @@ class Schema:
             return np.where(bent, np.sign(x - centre) * np.sqrt(np.abs(x - centre)), x)
 
         low, high = stretched(self.low), stretched(self.high)
-        return (stretched(np.asarray(X, dtype=np.float64)) - low) / (high - low)
+        return np.clip((stretched(np.asarray(X, dtype=np.float64)) - low) / (high - low), 0, 1)
 
     def with_rows(self, rows: int | None) -> Schema:
         """The same schema with another public order of magnitude of rows."""
         return replace(self, rows=rows)
 
     def check_matrix(self, X: Any, out_of_bounds: Literal["clip", "refuse"] = "clip") -> tuple[np.ndarray, int]:
-        """Hold a matrix against the schema.
+        """Hold a matrix against the schema, and round it to single precision.
+
+        Here and nowhere else: training, prediction, explanations and exported models then compare the same numbers
+        with the same thresholds.
 
         Parameters
         ----------
@@ -232,7 +275,7 @@ class Schema:
 
         Returns
         -------
-        X : ndarray of float64, shape (n_rows, n_features)
+        X : ndarray of float32, shape (n_rows, n_features)
             A copy inside the bounds.
         clipped : int
             Number of cells that were clipped. It depends on the data: keep it local.
@@ -242,6 +285,21 @@ class Schema:
         SchemaError
             Wrong shape, NaN or infinite cells, or cells out of bounds under ``"refuse"``.
         """
+        inside, clipped = self.clip(X, out_of_bounds)
+        return self.to_single(inside), clipped
+
+    def to_single(self, X: np.ndarray) -> np.ndarray:
+        """Cells inside the bounds as float32 cells inside the same bounds.
+
+        Rounding to the nearest float32 may step over a bound, so the bounds are rounded inwards.
+        """
+        low, high = self.low.astype(np.float32), self.high.astype(np.float32)
+        low = np.where(low < self.low, np.nextafter(low, np.float32(np.inf)), low)
+        high = np.where(high > self.high, np.nextafter(high, np.float32(-np.inf)), high)
+        return np.clip(np.ascontiguousarray(X, dtype=np.float32), low, high)
+
+    def clip(self, X: Any, out_of_bounds: Literal["clip", "refuse"] = "clip") -> tuple[np.ndarray, int]:
+        """`check_matrix` without the rounding, for raw signals from which rows are still to be made: float64."""
         X = np.ascontiguousarray(X, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise SchemaError(f"expected a matrix of {self.n_features} columns, got shape {X.shape}")
@@ -291,8 +349,8 @@ class Schema:
 
         Returns
         -------
-        ndarray of float64, shape (n_rows, n_features)
-            Clipped to the bounds.
+        ndarray of float32, shape (n_rows, n_features)
+            By `check_matrix`, clipped to the bounds.
 
         Raises
         ------
@@ -466,4 +524,7 @@ def _whole(value: Any, where: str) -> int:
 def _number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SchemaError(f"{where}: expected a number, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise SchemaError(f"{where}: a number of {len(str(value))} digits is too large") from None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import dataclasses
+import io
 import logging
 import math
 import sys
@@ -21,12 +23,13 @@ from fl_app.client_app import app as client_app
 from fl_app.config import check_overrides, conf_folder, to_experiment
 from fl_app.experiment import Experiment, Privacy
 from fl_app.grids import in_process, roster, wait_for_nodes
+from fl_app.interrupts import interrupted_code, interruptible, listen_again
 from fl_app.jobs import default_output, output_base, run_job
 from fl_app.results import write_results
 from fl_app.run_folder import write_failure
-from fl_app.screen import Bars, log_to_screen
-from fl_app.session import SimulationSession, quiet_flower
-from fl_app.sweep import Missing, count_runs, is_sweep, place_runs, resume_option, split_resume
+from fl_app.screen import Bars, log_to_screen, run_command
+from fl_app.session import SimulationFailed, SimulationSession, quiet_flower
+from fl_app.sweep import Missing, count_runs, is_sweep, join_flags, place_runs, resume_option, shows_only, split_resume
 from fl_app.tracking import build_tracker
 from strategies.method import TooFewClients
 
@@ -42,9 +45,12 @@ class _Engine:
         self._key: tuple[str, str | None] | None = None
         self._nodes: dict[int, int] = {}
         self._grid: Grid | None = None
+        self._failed: SimulationFailed | None = None
 
     def grid(self, kind: str, wanted: int, ray_address: str | None) -> tuple[Grid, dict[int, int]]:
         """A grid with at least ``wanted`` nodes, and which node plays which client."""
+        if self._failed is not None:
+            raise self._failed  # one try: the next run of a sweep would wait as long
         if self._grid is None or self._key != (kind, ray_address) or len(self._nodes) < wanted:
             self.close()
             if kind == "simulation":
@@ -53,8 +59,13 @@ class _Engine:
                 self._opened = in_process(client_app, wanted)
             else:
                 raise DPForestError(f"engine.kind {kind!r} must be simulation or in_process")
-            self._grid = self._opened.__enter__()
+            try:
+                self._grid = self._opened.__enter__()
+            except SimulationFailed as error:
+                self._failed = error
+                raise
             self._nodes = roster(self._grid, wait_for_nodes(self._grid, wanted, _START), _START)
+            listen_again()  # Ray is there once all nodes have answered
             self._key = (kind, ray_address)
         return self._grid, {client: node for client, node in self._nodes.items() if client < wanted}
 
@@ -124,7 +135,7 @@ def _job(config: DictConfig) -> None:
         log.exception("this run failed")
     finally:
         if _sweep.folder is not None:
-            write_results(_sweep.folder)
+            _write_results(_sweep.folder)
 
 
 def _run(config: DictConfig, experiment: Experiment, output: Path, overrides: list[str]) -> None:
@@ -142,7 +153,17 @@ def _words(config: DictConfig) -> str:
 def _fail(overrides: list[str], output: Path | None, error: Exception) -> None:
     _failures.append(f"{' '.join(overrides)}: {error}")
     if _sweep.folder is not None and output is not None and not (output.is_dir() and any(output.iterdir())):
-        write_failure(output, overrides, f"{type(error).__name__}: {error}")
+        try:
+            write_failure(output, overrides, f"{type(error).__name__}: {error}")
+        except OSError as unwritten:
+            log.error("cannot write why it failed to %s: %s", output, unwritten.strerror)
+
+
+def _write_results(folder: Path) -> None:
+    try:
+        write_results(folder)
+    except OSError as error:
+        log.error("cannot write the results to %s: %s", folder, error.strerror)
 
 
 def _report() -> None:
@@ -162,6 +183,8 @@ def _report() -> None:
         for each in write_page(gathered, _sweep.folder):
             log.info("%s: %s", each.section.title, each.headline())
         log.info("report: %s", _sweep.folder / REPORT)
+    except OSError as error:
+        log.error("cannot write the report to %s: %s", _sweep.folder, error.strerror)
     except Exception:
         log.exception("the report failed; try python -m fl_app.report %s", _sweep.folder)
     if _failures:
@@ -173,16 +196,39 @@ def _report() -> None:
         )
 
 
+def _show() -> int:
+    """Print what Hydra shows, at once: where nobody reads on, Hydra would report the broken pipe as a defect."""
+    shown = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(shown):
+            _job()
+    finally:
+        print(shown.getvalue(), end="")
+    return 0
+
+
 def main() -> int:
     """Run, and say by the exit code whether everything went well."""
+    with interruptible():
+        try:
+            return _main()
+        except KeyboardInterrupt:
+            go_on = f"; go on with python -m fl_app {resume_option(_sweep.folder)}" if _sweep.folder else ""
+            log.info("interrupted%s", go_on)
+            return interrupted_code()
+
+
+def _main() -> int:
     quiet_flower()
     log_to_screen()
     atexit.register(_engine.close)
     try:
-        sys.argv[1:], resumed = split_resume(sys.argv[1:])
+        sys.argv[1:], resumed = split_resume(join_flags(sys.argv[1:]))
         overrides = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
         check_overrides(overrides)
         sys.argv[1:] = place_runs(sys.argv[1:])
+        if shows_only(sys.argv[1:]):
+            return _show()
         if is_sweep(sys.argv[1:]):
             _sweep.runs = count_runs(overrides)
         elif any(text.startswith("experiment=") for text in overrides) and (runs := count_runs(overrides)) > 1:
@@ -196,19 +242,13 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     try:
-        try:
-            with _bars:
-                _job()
-        finally:
-            _engine.close()
-        _report()
-    except KeyboardInterrupt:
-        if _sweep.folder is None:
-            raise
-        log.info("interrupted; go on with python -m fl_app %s", resume_option(_sweep.folder))
-        return 130
+        with _bars:
+            _job()
+    finally:
+        _engine.close()
+    _report()
     return 1 if _failures else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

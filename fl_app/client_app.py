@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
@@ -19,24 +20,31 @@ from dpforest.noise import Noise, Secure, Seeded
 from fl_app.data import ClientData, client_data, node_data
 from fl_app.experiment import Experiment
 from fl_app.metrics import classification_sums, regression_sums
-from fl_app.owner import Refused, check_owner_allows, is_simulated, spend_lifetime_budget
+from fl_app.node_state import StateError, node_secret
+from fl_app.owner import Refused, check_owner_allows, check_work, is_simulated, spend_lifetime_budget
 from strategies.messages import (
     ARRAYS,
     CONFIG,
     METRICS,
     BadMessage,
+    RowsChanged,
     error_content,
     read_arrays,
     read_config,
     to_arrays_record,
     update_content,
 )
-from strategies.method import ClientTask, Task
+from strategies.method import Arrays, ClientSide, ClientTask, Task
 
 log = logging.getLogger(__name__)
 
+# `flwr run` loads this before it starts Ray, which would otherwise join a cluster that is there, or wait without a word
+# for one that is dead.
+os.environ.setdefault("RAY_ADDRESS", "local")
+
 app = ClientApp()
 _STATE = "dpforest"
+FAILURE = "whether training fails"
 
 
 @app.query()
@@ -71,16 +79,29 @@ def _answer(
         config = read_config(message.content)
         experiment = _experiment(str(config.get("experiment", "")))
         check_owner_allows(experiment, context, message.metadata.message_type.startswith("evaluate"))
+        _check_on_node(experiment, context)
         content = action(message, context, experiment, client)
     except Exception as error:
         if not is_simulated(context):  # there the server says it
             log.warning("client %d: %s: %s", client, type(error).__name__, error)
         # The text of an error may show a data value, which must not leave a real node.
-        public = (
-            error if is_simulated(context) or isinstance(error, BadMessage | Refused) else DPForestError("see its log")
-        )
+        sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | StateError)
+        public = error if sayable else DPForestError("see its log")
         content = error_content(client, public, isinstance(error, Refused))
     return Message(content, reply_to=message)
+
+
+def _check_on_node(experiment: Experiment, context: Context) -> None:
+    """What a real node must be sure of before it spends anything."""
+    if is_simulated(context):
+        return
+    # The ledger and the owner's limits count what is released about a record, and a person is in every sample.
+    if (records := experiment.source.records_per_sample) > 1:
+        raise Refused(
+            f"windows overlap (dataset.overlap=count): a raw sample would be in up to {records} records and cost "
+            f"{records} x epsilon; on real nodes set dataset.step to dataset.length or more"
+        )
+    node_secret(context.node_config)
 
 
 def _train(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
@@ -88,16 +109,36 @@ def _train(message: Message, context: Context, experiment: Experiment, client: i
     clients = _whole(config, "clients")
     # First the task: it binds this run to this experiment, so that no run can try many questions until one works.
     task = _client_task(message, context, experiment, client, clients)
-    rows = _data(experiment, context, client, clients).train
-    if not len(rows) and (is_simulated(context) or not experiment.method.protects_itself(experiment.settings)):
-        # A method that protects itself grows on no rows too: on a real node this answer would tell none from one.
-        raise BadMessage("this client has no training rows")
     try:
+        rows = _data(experiment, context, client, clients).train
+        if not len(rows) and (task.simulated or not experiment.method.protects_itself(experiment.settings)):
+            # A method that protects itself grows on no rows too: on a real node this answer would tell none from one.
+            raise BadMessage("this client has no training rows")
         update = experiment.method.client().train(task, rows.X, rows.y, read_arrays(message.content))
+        return update_content(update, client, task.ledger, "seeded" if _is_seeded(experiment, context) else "secure")
+    except Exception as error:
+        if not task.simulated and _may_show_rows(error):
+            _end_run(context, task.ledger, error)
+        raise
     finally:
         # Also where training fails after it has drawn its noise: that it failed may follow from what was paid for.
         _keep_ledger(context, task.ledger)
-    return update_content(update, client, task.ledger, "seeded" if _is_seeded(experiment, context) else "secure")
+
+
+def _may_show_rows(error: Exception) -> bool:
+    """Whether it may follow from rows that this was raised; see `ClientSide.train` for what does not."""
+    return isinstance(error, RowsChanged) or not isinstance(error, DPForestError)
+
+
+def _end_run(context: Context, ledger: Ledger, error: Exception) -> None:
+    """Write down that the server sees a failure which nobody foresaw, and answer nothing more in this run.
+
+    The failure itself cannot be taken back: an answer made up in its place would be known by its noise. So the
+    guarantee of the run ends, in the ledger of whom it was given to, and one such fact is all that a run can show.
+    """
+    ledger.unprotected(FAILURE, f"{type(error).__name__}, which may follow from rows; see the log of this node")
+    context.state.config_records[_STATE]["failed"] = True
+    log.error("training failed in a way that may show rows, so this run has no guarantee any more", exc_info=error)
 
 
 def _evaluate(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
@@ -109,10 +150,7 @@ def _evaluate(message: Message, context: Context, experiment: Experiment, client
         raise BadMessage("this client has no test rows")
     side = experiment.method.client()
     arrays = read_arrays(message.content)
-    own = side.own_model(task)
-    if own is not None and not _shows_own_model(context):
-        # It may hold exact counts of training rows, and its metrics would tell them to who knows or chose test rows.
-        raise Refused("this node's model is its own, made from training rows in clear: no metrics of it are shared")
+    own = _own_model(side, task, context)
     predicted = side.predict(task, rows.X, arrays)
     sums = classification_sums if task.schema.is_classification else regression_sums
     metrics = MetricRecord({**sums(rows.y, predicted)})
@@ -123,6 +161,26 @@ def _evaluate(message: Message, context: Context, experiment: Experiment, client
     if own is not None:
         content[ARRAYS] = to_arrays_record(own)
     return content
+
+
+def _own_model(side: ClientSide, task: ClientTask, context: Context) -> Arrays | None:
+    """The model that only this client has, for a simulation.
+
+    Raises
+    ------
+    Refused
+        On a real node, if the method gives each client its own, whether there is one or not. It may hold exact counts
+        of training rows, and its metrics would tell them to who knows or chose test rows.
+    """
+    try:
+        own = side.own_model(task)
+    except DPForestError:
+        if _shows_own_model(context):
+            raise
+        own = {}
+    if own is not None and not _shows_own_model(context):
+        raise Refused("this node's model is its own, made from training rows in clear: no metrics of it are shared")
+    return own
 
 
 def _accuracy_by_owner(
@@ -152,8 +210,10 @@ def _client_task(message: Message, context: Context, experiment: Experiment, cli
     def rng(purpose: str) -> np.random.Generator:
         return np.random.default_rng(entropy(purpose) if simulated else None)
 
+    task = _task(str(config.get("experiment", "")), clients)
+    check_work(experiment, task, context)
     return ClientTask(
-        **_task(str(config.get("experiment", "")), clients).__dict__,
+        **task.__dict__,
         client=client,
         round=round_,
         ledger=_ledger(context, experiment, config, simulated),
@@ -183,6 +243,8 @@ def _ledger(context: Context, experiment: Experiment, config: ConfigRecord, simu
         if kept["terms"] != terms:
             # Otherwise a server could train on some rows and then ask about others, or raise the budget.
             raise Refused("the experiment is not the one that this run began with; start a new run")
+        if "failed" in kept:
+            raise Refused("training has failed on this node, which takes no more part in this run")
         return Ledger.from_dict(json.loads(str(kept["ledger"])))
     if kept is not None and not simulated:
         # Otherwise a server could start over, with a new budget, as often as it likes.
@@ -203,7 +265,8 @@ def _keep_ledger(context: Context, ledger: Ledger) -> None:
 def _data(experiment: Experiment, context: Context, client: int, clients: int) -> ClientData:
     if is_simulated(context) and context.node_config.get("data-path") is None:
         return client_data(experiment.source, experiment.partition, experiment.evaluation, client, clients)
-    return node_data(experiment.source, context.node_config.get("data-path"), client, clients)
+    secret = node_secret(context.node_config)
+    return node_data(experiment.source, context.node_config.get("data-path"), client, clients, secret)
 
 
 @lru_cache(maxsize=16)

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from dpforest.errors import DPForestError
+from dpforest.ledger import rounded_up
 from fl_app.figures.base import short_trust, short_unit
 from fl_app.figures.epsilon import write_figures
 from fl_app.figures.federation import write_federation_figures
@@ -22,7 +23,7 @@ from fl_app.figures.users import user_table, write_user_figures
 from fl_app.report.answer import answer, in_words
 from fl_app.report.gather import Gathered, Section, gather
 from fl_app.results import telling_columns
-from fl_app.screen import screen_width
+from fl_app.screen import run_command, screen_width
 from fl_app.tables import columns, decimals, human_bytes
 
 
@@ -57,7 +58,7 @@ def comparison(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str
         # A sweep over epsilon repeats what pays no heed to it.
         group = group.drop_duplicates(["pair", primary])
         scores = group[primary].dropna()
-        cells = [*map(str, setting), f"{epsilon:g}", f"{delta:g}" if math.isfinite(epsilon) else "-"]
+        cells = [*map(str, setting), rounded_up(epsilon), rounded_up(delta) if math.isfinite(epsilon) else "-"]
         cells += [str(holds), str(unit), str(trust)]
         cells += [str(len(group)), f"{decimals(scores.mean())} [{decimals(scores.min())} to {decimals(scores.max())}]"]
         if "balanced_accuracy" in frame:
@@ -122,4 +123,4 @@ def _draw(gathered: Gathered, target: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

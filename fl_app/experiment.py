@@ -14,7 +14,7 @@ import numpy as np
 
 from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
-from dpforest.ledger import Budget
+from dpforest.ledger import RECORD_UNIT, Budget, check_delta_for
 from dpforest.schema import Schema
 from fl_app.data import DataSource, Evaluation, Partition, build_source, client_roles, client_schema, public_rows
 from strategies.method import Method, Task
@@ -197,9 +197,18 @@ class Experiment:
         return self.source.schema() if self.source.on_nodes else client_schema(self.source, clients)
 
     def task(self, clients: int) -> Task:
-        """The public facts that both sides of the method are given."""
+        """The public facts that both sides of the method are given.
+
+        Raises
+        ------
+        DPForestError
+            Such a delta would allow to publish whole records.
+        """
+        schema = self.schema(clients)
+        if self.method.unit == RECORD_UNIT:
+            check_delta_for(self.budget.delta, schema.rows)
         return Task(
-            schema=self.schema(clients),
+            schema=schema,
             settings=self.settings,
             budget=self.budget,
             rounds=self.total_rounds,

@@ -14,6 +14,7 @@ from pathlib import Path
 from dpforest.errors import DPForestError
 from dpforest.forest import load, save_onnx, to_nested
 from dpforest.forest.json_format import write_json
+from fl_app.screen import run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,4 +38,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -14,6 +14,7 @@ from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
+from flwr.superlink.grid import InMemoryGrid
 
 from dpforest.errors import DPForestError
 from strategies.messages import CONFIG, BadMessage, read_config
@@ -201,6 +202,11 @@ class InProcessGrid(Grid):
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Answer all messages."""
         return self.pull_messages(self.push_messages(messages))
+
+
+def is_deployed(grid: Grid) -> bool:
+    """Whether messages go to real nodes: only simulations share memory with their server."""
+    return not isinstance(grid, InProcessGrid | InMemoryGrid)
 
 
 def _identify_this_process() -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from flwr.serverapp import Grid
 
+from dpforest.ledger import rounded_up
 from fl_app.beside import add_runs_beside
 from fl_app.experiment import Experiment
+from fl_app.interrupts import raise_if_interrupted
 from fl_app.run import Run, run_experiment
-from fl_app.run_folder import RunFolder
+from fl_app.run_folder import RunFolder, is_being_written
 from fl_app.tables import client_table, run_table
 from fl_app.tracking import MlflowTracker, TrackingError
 
@@ -25,7 +27,7 @@ def default_output(experiment: Experiment, base: Path) -> Path:
     stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     name = f"{stamp}-{experiment.method.name}-{experiment.source.name}"
     path, number = base / name, 2
-    while path.exists():
+    while path.exists() or is_being_written(path):
         path, number = base / f"{name}-{number}", number + 1
     return path
 
@@ -63,16 +65,18 @@ def run_job(
     """
 
     def told(exchange: int, exchanges: int, words: str) -> None:
+        raise_if_interrupted()
         log.info("round %d/%d: %s", exchange, exchanges, words)
         if on_round:
             on_round(exchange, exchanges)
 
     folder = RunFolder(output)
     with folder.recording(experiment, overrides):
-        log.info("%s on %s, epsilon %g, seed %d", experiment.method.name, experiment.source.name,
-                 experiment.budget.epsilon, experiment.seed)  # fmt: skip
+        log.info("%s on %s, epsilon %s, seed %d", experiment.method.name, experiment.source.name,
+                 rounded_up(experiment.budget.epsilon), experiment.seed)  # fmt: skip
         run = run_experiment(experiment, grid, nodes, told)
         add_runs_beside(run, grid, nodes)
+        raise_if_interrupted()
         folder.write(run)
         if users := client_table(run.clients):
             log.info("\n%s", users)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
-import os
+import logging
 import sys
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,67 @@ from typing import Any
 from flwr.app import Context
 
 from dpforest.errors import DPForestError
+from dpforest.ledger import ROUNDING, rounded_up
+from fl_app.budget_file import BrokenBudgetFile, BudgetFile, Spent
 from fl_app.experiment import Experiment
+from strategies.method import Task, Work
+
+log = logging.getLogger(__name__)
 
 # What a node accepts when its owner has set no limit.
 _USUAL_EPSILON = 1.0
-_USUAL_DELTA = 1e-5
+# More records than fit a node's memory. A server says how many there are, so its word cannot bound delta; the true
+# number cannot either, since the limit would tell it.
+_MOST_RECORDS = 10**8
+# Most records that a mechanism within the guarantee may be expected to publish: delta times the number of records.
+_PUBLISHED = 0.01
+# Of any limit; so that sums and products with it stay finite.
+_LARGEST = 1e300
+# About half a minute of one core for trees, some minutes for networks.
+_USUAL_WORK = Work(nodes=2_000_000, scores=50_000_000, products=10**12)
+# The same words for whatever stands in the way: more would tell a server what other runs have spent.
+_ALL_RUNS = "all runs together would spend more than this node's owner allows"
+_NO_BUDGET_FILE = "this node cannot keep its budget-file; its log says why"
 
 
 class Refused(DPForestError):
     """The node's owner does not allow what the server asks."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run may spend (or all together, with a ``budget-file``), as the owner's configuration says.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    why_delta : str
+        What to do about the one of delta, in words.
+    """
+
+    epsilon: float
+    delta: float
+    why_delta: str = ""
+
+    @classmethod
+    def of(cls, context: Context) -> Limits:
+        """Read them.
+
+        Raises
+        ------
+        Refused
+            One of the numbers is none: then nothing is allowed.
+        """
+        rows = _number(context, "rows", None, whole=True)
+        usual = _PUBLISHED / (_MOST_RECORDS if rows is None else rows)
+        delta = _number(context, "max-delta", usual)
+        if rows is not None and delta * rows >= 1:
+            raise Refused(
+                f"this node's max-delta {rounded_up(delta)} is not below 1 / {rows:g} rows, so nothing is allowed; its "
+                "owner can lower it in the node configuration"
+            )
+        why = "" if "max-delta" in context.node_config else "; its owner can say rows=..., or max-delta=..."
+        return cls(_number(context, "max-epsilon", _USUAL_EPSILON), delta, why)
 
 
 def is_simulated(context: Context) -> bool:
@@ -43,7 +94,7 @@ def check_owner_allows(experiment: Experiment, context: Context, judging: bool) 
     experiment : Experiment
         What the server asks.
     context : Context
-        Of the node: ``max-epsilon``, ``max-delta``, ``strategies``, ``data-path``, ``share-metrics``.
+        Of the node: ``max-epsilon``, ``max-delta``, ``rows``, ``strategies``, ``data-path``, ``share-metrics``.
     judging : bool
         Whether test metrics are asked for.
 
@@ -55,13 +106,14 @@ def check_owner_allows(experiment: Experiment, context: Context, judging: bool) 
     own = context.node_config
     simulated = is_simulated(context)
     privacy, method = experiment.privacy, experiment.method
+    limits = Limits.of(context)
     # Epsilon means nothing to a method without a budget: if it sends anything, only its name in `strategies` allows it.
     if method.uses_budget and ("max-epsilon" in own or not simulated):
-        _check_limit("epsilon", privacy.epsilon, float(own.get("max-epsilon", _USUAL_EPSILON)), "max-epsilon")
+        _check_limit("epsilon", privacy.epsilon, limits.epsilon, "max-epsilon")
     if simulated:
         return
     if method.uses_budget:
-        _check_limit("delta", privacy.delta, float(own.get("max-delta", _USUAL_DELTA)), "max-delta")
+        _check_limit("delta", privacy.delta, limits.delta, "max-delta", limits.why_delta)
     named = str(own.get("strategies", "")).replace(",", " ").split()
     if method.name not in named and (named or not method.protects_itself(experiment.settings)):
         raise Refused(
@@ -74,6 +126,36 @@ def check_owner_allows(experiment: Experiment, context: Context, judging: bool) 
         raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
 
 
+def check_work(experiment: Experiment, task: Task, context: Context) -> None:
+    """Hold what a message makes a real node do against ``max-nodes`` and such, before data is touched.
+
+    Raises
+    ------
+    Refused
+        It is too much, or the method does not say how much it is.
+    """
+    if is_simulated(context):
+        return
+    if experiment.method.work is None:
+        raise Refused(f"strategy {experiment.method.name} does not say how much work it is for a node")
+    asked, usual = asdict(experiment.method.work(task)), asdict(_USUAL_WORK)
+    for name, number in asked.items():
+        option = f"max-{name}"
+        limit = _number(context, option, usual[name])
+        if not number <= limit:
+            raise Refused(
+                f"one message would make this node work on {number} {name} ({_WORDS[name]}), which is above its "
+                f"{option} {limit:.0f}; its owner can raise it in the node configuration"
+            )
+
+
+_WORDS = {
+    "nodes": "of all its trees together",
+    "scores": "of candidate splits",
+    "products": "of weights and values in training",
+}
+
+
 def spend_lifetime_budget(experiment: Experiment, context: Context) -> None:
     """Add a run to the node's ``budget-file``, if its owner keeps one.
 
@@ -83,41 +165,56 @@ def spend_lifetime_budget(experiment: Experiment, context: Context) -> None:
     Raises
     ------
     Refused
-        The run would bring the total above ``max-epsilon``, or the file cannot be read or written.
+        The run would bring the total above a limit, or the file cannot be read or written. The words toward the server
+        are always the same; the node's log says more.
     """
     file = context.node_config.get("budget-file")
     if file is None:
         return
-    path = Path(str(file))
+    limits, counts = Limits.of(context), experiment.method.uses_budget
+    run = Spent(
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        run=str(context.run_id),
+        strategy=experiment.method.name,
+        epsilon=float(experiment.privacy.epsilon) if counts else None,
+        delta=float(experiment.privacy.delta) if counts else None,
+        unit=experiment.method.unit,
+        trust=experiment.trust,
+    )
     try:
-        runs: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        counts = experiment.method.uses_budget
-        for name, usual in (("epsilon", _USUAL_EPSILON), ("delta", _USUAL_DELTA)) if counts else ():
-            earlier = (float(run[name]) for run in runs if run[name] is not None)
-            total = math.fsum([getattr(experiment.privacy, name), *earlier])
-            limit = float(context.node_config.get(f"max-{name}", usual))
-            _check_limit(f"{name} of this and all earlier runs,", total, limit, f"max-{name}")
-        runs.append(
-            {
-                "when": datetime.now(UTC).isoformat(timespec="seconds"),
-                "run": context.run_id,
-                "strategy": experiment.method.name,
-                "epsilon": experiment.privacy.epsilon if counts else None,
-                "delta": experiment.privacy.delta if counts else None,
-                "unit": experiment.method.unit,
-                "trust": experiment.trust,
-            }
+        if not isinstance(file, str) or not file:
+            raise BrokenBudgetFile(f"budget-file {file!r} must be the path of a file")
+        allowed = BudgetFile(Path(file)).spend(run, _room(limits.epsilon), _room(limits.delta))
+    except BrokenBudgetFile as error:
+        log.warning("budget-file: %s", error)
+        raise Refused(_NO_BUDGET_FILE) from None
+    if not allowed:
+        log.warning("budget-file: epsilon %s and delta %s more would exceed max-epsilon %s or max-delta %s",
+                    *map(rounded_up, (run.epsilon or 0, run.delta or 0, limits.epsilon, limits.delta)))  # fmt: skip
+        raise Refused(_ALL_RUNS)
+
+
+def _number(context: Context, name: str, usual: Any, whole: bool = False) -> Any:
+    """A limit of the owner's; what is no number allows nothing, rather than what was usual."""
+    value = context.node_config.get(name)
+    if value is None:
+        return usual
+    kinds = int if whole else int | float
+    if isinstance(value, bool) or not isinstance(value, kinds) or not int(whole) <= value <= _LARGEST:
+        wanted = "a whole number from 1" if whole else "a finite number from 0"
+        raise Refused(
+            f"this node's {name} {value!r} must be {wanted}, without quotes, so nothing is allowed; its owner can set "
+            "it in the node configuration"
         )
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(runs, indent=1), encoding="utf-8")
-        os.replace(partial, path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, Refused):
-            raise
-        raise Refused(f"this node cannot keep its budget-file: {type(error).__name__}") from error
+    return value
 
 
-def _check_limit(what: str, asked: float, limit: float, option: str) -> None:
-    # Written so that a limit that is no number allows nothing; sums of shares round.
-    if not asked <= limit * (1 + 1e-9):
-        raise Refused(f"{what} {asked:g} is above this node's {option} {limit:g}")
+def _room(limit: float) -> float:
+    """The limit with room for sums of shares, which round."""
+    return limit * (1 + ROUNDING)
+
+
+def _check_limit(what: str, asked: float, limit: float, option: str, hint: str = "") -> None:
+    # Written so that a limit that is no number allows nothing.
+    if not asked <= _room(limit):
+        raise Refused(f"{what} {rounded_up(asked)} is above this node's {option} {limit:g}{hint}")

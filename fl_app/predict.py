@@ -1,6 +1,6 @@
 """``python -m fl_app.predict --model RUN/model/forest.json --data new.csv --out predictions.csv``: forests on new rows.
 
-The columns of the CSV are found by their names, in any order; others are not looked at. From Python the same is::
+The columns of the table are found by their names, in any order; others are not looked at. From Python the same is::
 
     forest = dpforest.forest.load("forest.json")
     forest.predict_proba(forest.schema.matrix(table))  # a DataFrame, or lists by column name
@@ -21,21 +21,22 @@ import pandas as pd
 from dpforest.errors import DPForestError
 from dpforest.explain import explain_prediction
 from dpforest.forest import Forest, load
-from fl_app.data.csv_file import TOO_LONG_REMEDY, CsvFile, read_csv
-from fl_app.data.source import DataError
+from fl_app.data.source import DataError, describe_clipped, is_large
+from fl_app.data.table_file import TableFile, read_table
+from fl_app.screen import run_command
 
 _NAMED = 5  # rows that are named when they cannot be predicted
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # beginnings of a cell that spreadsheets calculate; some wide
 
 
 def predict_file(forest: Forest, path: Path, explain: bool = False) -> tuple[pd.DataFrame, list[str]]:
-    """Predictions for the rows of a CSV file.
+    """Predictions for the rows of a CSV or Parquet file.
 
     Parameters
     ----------
     forest : Forest
     path : Path
-        With a column for each of the forest's; see `fl_app.data.csv_file` for what is understood.
+        With a column for each of the forest's; see `fl_app.data.table_file` for what is understood.
     explain : bool
         Add the path through every tree in words.
 
@@ -53,8 +54,8 @@ def predict_file(forest: Forest, path: Path, explain: bool = False) -> tuple[pd.
         A column is missing, or there is no row that can be predicted.
     """
     schema = forest.schema
-    file = read_csv(path, schema.columns, tuple(schema.categories))
-    if not len(file.lines):
+    file = read_table(path, schema.columns)
+    if not len(file):
         raise DataError(f"{path.name}, line 2: no rows below the header; record some first")
     X, good, notes = _matrix(forest, file)
     if not good.any():
@@ -79,29 +80,35 @@ def predict_file(forest: Forest, path: Path, explain: bool = False) -> tuple[pd.
     return pd.DataFrame(found), notes
 
 
-def _matrix(forest: Forest, file: CsvFile) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def _matrix(forest: Forest, file: TableFile) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """The rows that can be predicted, which ones they are, and what is wrong with the others."""
     schema = forest.schema
     table: dict[str, np.ndarray] = {}
-    good = ~file.too_long
+    good = file.readable
+    clipped: dict[str, tuple[int, int]] = {}
+    bounds = {feature.name: (feature.low, feature.high) for feature in schema.features}
     lacking = "is missing or not understood; fill it, or there is no prediction"
     wrong = {
-        int(row): f"more cells than the header has columns; {TOO_LONG_REMEDY}, or there is no prediction"
-        for row in np.flatnonzero(file.too_long)[:_NAMED]
+        row: f"{problem.what}; {problem.remedy}, or there is no prediction"
+        for row, problem in list(file.unreadable.items())[:_NAMED]
     }
     for name in schema.columns:
         if name in schema.categories:
-            table[name] = file.text(name)
+            table[name] = np.array(file.text(name), dtype=object)
             fits = np.isin(table[name], schema.categories[name])
         else:
             table[name] = file.numbers(name)
             fits = np.isfinite(table[name])
+            low, high = bounds[name]
+            clipped[name] = (int(((table[name] < low) | (table[name] > high))[fits].sum()), int(fits.sum()))
         for row in np.flatnonzero(~fits)[:_NAMED]:
             wrong.setdefault(int(row), f"{name} {lacking}")
         good &= fits
-    notes = [f"warning: {file.path.name}, line {file.lines[row]}: {wrong[row]}" for row in sorted(wrong)[:_NAMED]]
+    notes = [f"warning: {file.place(row)}: {wrong[row]}" for row in sorted(wrong)[:_NAMED]]
     if (more := int((~good).sum()) - len(notes)) > 0:
         notes.append(f"warning: {file.path.name}: {more} more rows have no prediction")
+    if is_large(clipped):
+        notes.append(f"warning: {file.path.name}: {describe_clipped(clipped)}")
     return schema.matrix({name: cells[good] for name, cells in table.items()}), good, notes
 
 
@@ -118,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the predictions; exit code 1 if there are none."""
     parser = argparse.ArgumentParser(prog="python -m fl_app.predict", description=__doc__.split("\n")[0])
     parser.add_argument("--model", type=Path, required=True, help="forest.json of a run, or a saved estimator")
-    parser.add_argument("--data", type=Path, required=True, help="CSV file")
+    parser.add_argument("--data", type=Path, required=True, help="CSV or Parquet file")
     parser.add_argument("--out", type=Path, required=True, help="CSV file to write")
     parser.add_argument("--explain", action="store_true", help="add the path of each prediction through the trees")
     options = parser.parse_args(arguments)
@@ -143,4 +150,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -15,10 +15,10 @@ from flwr.serverapp import Grid
 
 from dpforest import __version__
 from dpforest.errors import DPForestError
-from dpforest.ledger import Ledger
-from fl_app.data import user_type
+from dpforest.ledger import Guarantee, Ledger
+from fl_app.data import describe_clipped, is_large, user_type
 from fl_app.experiment import Experiment
-from fl_app.grids import Meter, Traffic, roster, wait_for_nodes
+from fl_app.grids import Meter, Traffic, is_deployed, roster, wait_for_nodes
 from fl_app.metrics import add_sums, confusion_matrix, memorization_rate, primary_metric, summarize
 from fl_app.strategy import Cohort, Failure, Judged, MethodStrategy
 from strategies.messages import to_arrays_record
@@ -70,7 +70,7 @@ def run_experiment(
     if nodes is None:
         nodes = roster(grid, wait_for_nodes(grid, 1, experiment.timeout), experiment.timeout)
     cohort, clients = _cohort(experiment, nodes)
-    task = experiment.server_task(clients)
+    task = replace(experiment.server_task(clients), deployed=is_deployed(grid))
     side = experiment.method.server(task)
     blank = Ledger(experiment.budget, experiment.method.unit, experiment.trust)
     blank.require(side.planned())
@@ -82,6 +82,7 @@ def run_experiment(
     strategy.summary()
     meter = Meter(grid)
     rows = _exchange_all(experiment, strategy, meter, on_round)
+    _log_clipped(experiment)
     shown_models = any(each.own_model for row in rows for each in row.get("judged", ()))
     judged = rows[-1].pop("judged")
     for row in rows[:-1]:
@@ -100,6 +101,15 @@ def run_experiment(
         privacy=privacy,
         failures=strategy.failures,
     )
+
+
+def _log_clipped(experiment: Experiment) -> None:
+    """Say what was clipped of rows that this machine has itself; a real node says it to its owner alone."""
+    if experiment.source.on_nodes:
+        return
+    clipped = experiment.source.clipped()
+    if text := describe_clipped(clipped):
+        log.log(logging.WARNING if is_large(clipped) else logging.INFO, "%s: %s", experiment.source.name, text)
 
 
 def _cohort(experiment: Experiment, nodes: dict[int, int]) -> tuple[Cohort, int]:
@@ -272,8 +282,11 @@ def _client_rows(
 
 
 def _all_ledgers(strategy: MethodStrategy, blank: Ledger) -> dict[int, Ledger]:
-    """Every asked client's ledger; where its last answer did not come, all that was planned counts as spent."""
-    ledgers = strategy.sound_ledgers()
+    """Every asked client's ledger, with what it has not paid for.
+
+    Where a client's last answer did not come, all that was planned counts as spent.
+    """
+    ledgers = dict(strategy.ledgers)
     for client in strategy.unheard | (strategy.ever_asked - set(ledgers)):
         known = ledgers[client].entries if client in ledgers else ()
         ledgers[client] = _planned_ledger(strategy, blank, "asked, no answer: counted as spent")
@@ -281,6 +294,9 @@ def _all_ledgers(strategy: MethodStrategy, blank: Ledger) -> dict[int, Ledger]:
         for entry in known:
             if not entry.protected:
                 ledgers[client].unprotected(entry.what, entry.note)
+    for client, account in strategy.accounts.items():
+        if why := account.why_none(strategy.ledgers.get(client, blank)):
+            ledgers[client].unprotected(f"what client {client} sent: {why}", "it answered, and this is not proven")
     if not strategy.ever_asked:
         # Where sampling left everybody out, that everybody could have been drawn is what was paid for.
         for client in strategy.cohort.train:
@@ -297,10 +313,16 @@ def _planned_ledger(strategy: MethodStrategy, blank: Ledger, why: str) -> Ledger
     return ledger
 
 
+def _badness(guarantee: Guarantee) -> tuple[bool, bool, float]:
+    return not guarantee.holds, bool(guarantee.reasons), guarantee.epsilon
+
+
 def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str], told_metrics: bool) -> dict[str, Any]:
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
-    worst = max(ledgers.values(), key=lambda ledger: ledger.guarantee().epsilon)
-    guarantee = worst.guarantee()
+    guarantees = {client: ledger.guarantee() for client, ledger in ledgers.items()}
+    # A client without a guarantee is worse off than any with one, whatever its epsilon; one that says why comes first.
+    worst = max(guarantees, key=lambda client: _badness(guarantees[client]))
+    guarantee, worst_ledger = guarantees[worst], ledgers[worst]
     notes = []
     if experiment.source.records_per_sample > 1 and guarantee.holds:
         samples = experiment.source.records_per_sample
@@ -314,9 +336,9 @@ def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]
         "guarantee": str(guarantee),
         "epsilon": "inf" if guarantee.epsilon == float("inf") else guarantee.epsilon,
         "delta": guarantee.delta,
-        "unit": worst.unit,
+        "unit": worst_ledger.unit,
         "record": experiment.source.record,
-        "trust": worst.trust,
+        "trust": worst_ledger.trust,
         "note": "; ".join(notes),
         "evaluation": (
             "test metrics were reported in clear for the researcher; they are not"

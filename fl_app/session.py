@@ -22,16 +22,19 @@ from flwr.server.superlink.linkstate import LinkState
 from flwr.serverapp import Grid, ServerApp
 from flwr.superlink.grid import InMemoryGrid
 
+from dpforest.errors import DPForestError
+
 log = logging.getLogger(__name__)
 
 # Messages of a simulation that are under way at once.
 _WINDOW = 64
 _POLL = 0.02  # seconds
+_START = 300  # seconds that the engine may take to start; on a busy machine it takes a minute
 _END = 60  # seconds that the engine may take to end: a process that ends before it may die of that
 
 
-class SimulationFailed(RuntimeError):
-    """The simulation engine ended before the experiments did."""
+class SimulationFailed(DPForestError):
+    """The simulation engine did not start."""
 
 
 class WindowedGrid(InMemoryGrid):
@@ -103,7 +106,7 @@ class SimulationSession:
     nodes : int
         Simulated nodes. An experiment may use fewer.
     ray_address : str, optional
-        Of a Ray cluster to use instead of this machine.
+        Of a Ray cluster to use; without it the session starts a Ray of its own, whatever else is there.
     """
 
     def __init__(self, client_app: ClientApp, nodes: int, ray_address: str | None = None) -> None:
@@ -114,21 +117,29 @@ class SimulationSession:
         self._close = threading.Event()
         self._grid: Grid | None = None
         self._error: BaseException | None = None
+        self._in_time = True
         self._thread = threading.Thread(target=self._simulate, name="simulation", daemon=True)
 
     def __enter__(self) -> Grid:
         log.info("starting a simulation of %d nodes (10 to 20 s)", self.nodes)
         self._thread.start()
-        self._ready.wait()
+        self._in_time = self._ready.wait(_START)
         if self._grid is None:
-            raise SimulationFailed(f"the simulation did not start: {self._error}") from self._error
+            reason = " ".join(str(self._error).split()) if self._in_time else f"nothing for {_START} s"
+            raise SimulationFailed(f"the simulation did not start ({reason}): {self._remedy()}") from self._error
         return self._grid
+
+    def _remedy(self) -> str:
+        if self._address:
+            return f"see whether the Ray cluster at {self._address} is there, or leave engine.ray_address out"
+        return "end other Ray programs of this machine (ray stop), or do without Ray by engine.kind=in_process"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close.set()
-        self._thread.join(timeout=_END)
+        if self._in_time:
+            self._thread.join(timeout=_END)
 
     def _simulate(self) -> None:
         server_app = ServerApp()
@@ -154,9 +165,10 @@ class SimulationSession:
             self._ready.set()
 
     def _backend(self) -> dict[str, dict[str, Any]]:
-        init_args: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False}
-        if self._address:
-            init_args["address"] = self._address
+        # "local" starts a Ray of its own. Without an address Ray would look for one that is there, and wait for minutes
+        # where it finds what a dead cluster left.
+        address = self._address or "local"
+        init_args = {"include_dashboard": False, "log_to_driver": False, "address": address}
         return {"init_args": init_args, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
 
 

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +16,8 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from dpforest.errors import DPForestError
-from dpforest.ledger import Budget, Ledger
+from dpforest.ledger import Budget, Ledger, rounded_up
+from fl_app.accounts import Account
 from fl_app.grids import wait_for
 from fl_app.metrics import SCORE_CELLS, Sums, add_sums, summarize
 from strategies.messages import (
@@ -109,6 +111,7 @@ class MethodStrategy(Strategy):
         self.cohort = cohort
         self.failures: list[Failure] = []
         self.ledgers: dict[int, Ledger] = {}
+        self.accounts: dict[int, Account] = {}
         self.noise: set[str] = set()
         self.ever_asked: set[int] = set()
         self.unheard: set[int] = set()  # whose ledger did not come with the last answer that was asked for
@@ -125,7 +128,7 @@ class MethodStrategy(Strategy):
         """Log what every client will release over the run."""
         for entry in self.side.planned():
             times = f" x {entry.times}" if entry.times > 1 else ""
-            cost = f"epsilon {entry.epsilon:.4g}" if entry.epsilon else f"mu {entry.mu:.4g}"
+            cost = f"epsilon {rounded_up(entry.epsilon, 4)}" if entry.epsilon else f"mu {rounded_up(entry.mu, 4)}"
             cost = cost if entry.is_noised else "no noise"
             log.info("  each client releases: %s (%s, %s%s)", entry.what, entry.mechanism, cost, times)
         for what in self.side.unprotected():
@@ -136,6 +139,8 @@ class MethodStrategy(Strategy):
     ) -> Iterable[Message]:
         """One message to each client that takes part in the round."""
         self._asked = self.side.participants(server_round, self._available(server_round, grid))
+        for client in self._asked:
+            self.accounts.setdefault(client, Account()).ask(self.side.charges(server_round, client))
         self.rounds[server_round] = RoundLog(asked=len(self._asked))
         self.ever_asked.update(self._asked)
         self.unheard.update(self._asked)
@@ -208,18 +213,6 @@ class MethodStrategy(Strategy):
         self.rounds[server_round].judged = judged
         return MetricRecord({**summarize(add_sums(j.sums for j in judged))}) if judged else None
 
-    def sound_ledgers(self) -> dict[int, Ledger]:
-        """What each client says to have released; a ledger that does not add up is named and left out."""
-        sound = {}
-        for client, ledger in sorted(self.ledgers.items()):
-            try:
-                ledger.guarantee()
-            except Exception as error:
-                self._fail(max(self.rounds), client, f"its ledger does not add up: {error}")
-            else:
-                sound[client] = ledger
-        return sound
-
     def _available(self, server_round: int, grid: Grid) -> list[int]:
         """Clients to choose from: all, but for an exchange that so many cannot do."""
         train = self.cohort.train
@@ -235,7 +228,8 @@ class MethodStrategy(Strategy):
     def _sound_updates(self, server_round: int, replies: Iterable[Message]) -> list[ClientUpdate]:
         client_of = {self.cohort.train[client]: client for client in self._asked}
         words = "its update could not be checked", "no answer in time"
-        updates = self._read_each(server_round, replies, client_of, self._take_update, *words)
+        take = partial(self._take_update, server_round)
+        updates = self._read_each(server_round, replies, client_of, take, *words)
         return sorted(updates, key=lambda update: update.client)
 
     def _read_each(
@@ -267,13 +261,14 @@ class MethodStrategy(Strategy):
             self._fail(server_round, client, late)
         return taken
 
-    def _take_update(self, reply: Message, client: int) -> ClientUpdate:
+    def _take_update(self, server_round: int, reply: Message, client: int) -> ClientUpdate:
         update, ledger = read_update(reply, client)
         if _terms(ledger) != _terms(self._blank):
             raise BadMessage("its ledger is about another budget, unit or trust model")
         if client in self.ledgers and not ledger.includes(self.ledgers[client]):
             # A node that was started anew, say, and takes its budget for unspent.
             raise BadMessage("its ledger lacks what it has released in this run before")
+        self.accounts[client].answer(self.side.charges(server_round, client, update), update, ledger)
         # What a client has released counts even if its update turns out to be of no use.
         self.ledgers[client] = ledger
         self.unheard.discard(client)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+from argparse import Action
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from dpforest.errors import DPForestError
@@ -35,6 +37,31 @@ def count_runs(overrides: Sequence[str]) -> int:
     return sum(map(len, batches))
 
 
+def join_flags(arguments: Sequence[str]) -> list[str]:
+    """Arguments of Hydra's command line with ``--cfg job`` as ``--cfg=job``: what has no dash is then an override."""
+    of_flag = {name: action for action in get_args_parser()._actions for name in action.option_strings}
+    joined: list[str] = []
+    left = list(arguments)
+    while left:
+        text = left.pop(0)
+        action = of_flag.get(text)
+        if action is not None and left and _takes(action, left[0]):
+            text = f"{text}={left.pop(0)}"
+        joined.append(text)
+    return joined
+
+
+def shows_only(arguments: Sequence[str]) -> bool:
+    """Whether a command line asks Hydra to print something instead of running."""
+    asked = get_args_parser().parse_args(list(arguments))
+    return bool(asked.help or asked.hydra_help or asked.cfg or asked.info or asked.shell_completion)
+
+
+def _takes(action: Action, value: str) -> bool:
+    """Whether a flag takes the next argument as its value; where it need not have one, only one that it knows."""
+    return action.nargs is None or (action.nargs == "?" and value in (action.choices or ()))
+
+
 def is_sweep(arguments: Sequence[str]) -> bool:
     """Whether a command line asks for a sweep."""
     return bool({"-m", "--multirun", "hydra.mode=MULTIRUN"} & set(arguments))
@@ -49,7 +76,7 @@ def place_runs(arguments: Sequence[str]) -> list[str]:
         The folder holds files, or is named in a way that would be passed over; or a single run has several values.
     """
     # Hydra's parser takes no overrides on both sides of a flag.
-    arguments = sorted(arguments, key=lambda argument: argument not in ("-m", "--multirun"))
+    arguments = sorted(arguments, key=lambda argument: not argument.startswith("-"))
     named = {each.key_or_group: each for each in parse_overrides([a for a in arguments if not a.startswith("-")])}
     if not is_sweep(arguments):
         for name in ("hydra.run.dir", "hydra.sweep.dir"):

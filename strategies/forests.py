@@ -9,12 +9,26 @@ import numpy as np
 from dpforest.errors import InvalidForest
 from dpforest.forest import Forest, Limits, save, unpack
 from dpforest.forest.forest import Output
+from dpforest.growers import ResolvedSettings
 from dpforest.schema import Schema
-from strategies.method import Arrays, ClientSide, ClientTask
+from strategies.method import Arrays, ClientSide, ClientTask, Work
 
 # Largest forest that a client accepts from a server: about 2 GB as flat arrays.
 MODEL_LIMITS = Limits(trees=200_000, nodes=20_000_000)
+# Rows that work is measured by at least: the number that a server states may be far too small.
+LEAST_ROWS = 10_000
 _OUTPUTS: tuple[Output, ...] = ("probability", "logit", "target", "target_sum", "score")
+
+
+def grown_work(resolved: ResolvedSettings, schema: Schema) -> Work:
+    """Private trees that a client grows at once."""
+    nodes = Limits.complete(resolved.trees, resolved.depth).nodes
+    return Work(nodes=nodes, scores=resolved.scores(schema.n_features))
+
+
+def own_nodes(trees: int, depth: int, rows: int) -> int:
+    """Nodes of so many trees whose splits follow a client's own rows: two a row and tree at most."""
+    return min(Limits.complete(trees, depth).nodes, 2 * trees * max(rows, LEAST_ROWS))
 
 
 def model_arrays(forest: Forest, packed: Arrays) -> dict[str, np.ndarray]:

@@ -21,6 +21,13 @@ class BadMessage(DPForestError):
     """A message does not have the form that the protocol gives it."""
 
 
+class RowsChanged(DPForestError):
+    """A client's rows are not those that its run began with: a fact about rows that no mechanism has let through."""
+
+    def __init__(self) -> None:
+        super().__init__("the rows of this client have changed since the run began: start a new run")
+
+
 def to_arrays_record(arrays: Arrays) -> ArrayRecord:
     """Pack named arrays as npy bytes (no pickle)."""
     record = ArrayRecord()  # Flower would copy every Array of a dict that it is given

@@ -8,7 +8,7 @@ does with its own rows), joined by a `Method` in its ``__init__.py``. The app fi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,24 @@ from flwr.app import RecordDict
 from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.noise import Noise
 from dpforest.schema import Schema
+from strategies.updates import Arrays, Entrusted, Public, Released, Unprotected, Update
 
-Arrays = Mapping[str, np.ndarray]
+__all__ = [
+    "Arrays",
+    "Charges",
+    "ClientSide",
+    "ClientTask",
+    "ClientUpdate",
+    "Entrusted",
+    "Method",
+    "Public",
+    "Released",
+    "ServerSide",
+    "Task",
+    "TooFewClients",
+    "Unprotected",
+    "Update",
+]
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,9 @@ class Task:
     public_rows : callable of () to (X, y), or None
         For a server only: loads rows that are declared public, which are neither training nor test rows of anybody
         (``evaluation.public_share``). None where there are none.
+    deployed : bool
+        For a server only: whether real nodes take part, so that it draws what must stay secret cryptographically,
+        whatever the configuration says.
     """
 
     schema: Schema
@@ -53,6 +72,26 @@ class Task:
     clients: int
     seed: int
     public_rows: Callable[[], tuple[np.ndarray, np.ndarray]] | None = field(default=None, kw_only=True)
+    deployed: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one message makes a client do at most, by public facts alone: the owner of a node limits it.
+
+    Parameters
+    ----------
+    nodes : int
+        Nodes of all trees that it grows or fills.
+    scores : int
+        Candidate splits among which the nodes of all these trees choose.
+    products : int
+        Products of a network's weights with values of rows, in training; what else a step takes counts for a million.
+    """
+
+    nodes: int = 0
+    scores: int = 0
+    products: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,17 +130,11 @@ class ClientTask(Task):
 
 
 @dataclass(frozen=True)
-class Update:
-    """What a client sends back: arrays and plain numbers; its ledger is added by the app."""
+class ClientUpdate:
+    """An update as the server sees it: with its client, and the kind of noise that the client says it drew."""
 
     arrays: Arrays
     metrics: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ClientUpdate(Update):
-    """An update as the server sees it: with its client, and the kind of noise that the client says it drew."""
-
     client: int = 0
     noise: str = "seeded"
 
@@ -122,6 +155,13 @@ class ClientSide(ABC):
             Class indices, or targets.
         arrays : mapping of str to ndarray
             The current model from the server; untrusted, empty before the first round.
+
+        Raises
+        ------
+        DPForestError
+            What follows from the message, from public numbers, or from what a mechanism has let through, and from
+            nothing else: a server sees that it was raised. Whatever else comes out of here is taken to follow from
+            rows, and on a real node ends the guarantee of the run.
         """
 
     @abstractmethod
@@ -139,6 +179,22 @@ class ClientSide(ABC):
         neither the model nor metrics of it.
         """
         return None
+
+
+@dataclass(frozen=True)
+class Charges:
+    """What an exchange costs a client that answers it.
+
+    Parameters
+    ----------
+    each : sequence of Entry
+        Written for this exchange alone.
+    once : sequence of Entry
+        Written for the whole run by the first of such exchanges that a client answers, and by no other.
+    """
+
+    each: Sequence[Entry] = ()
+    once: Sequence[Entry] = ()
 
 
 class TooFewClients(RuntimeError):
@@ -160,8 +216,24 @@ class ServerSide(ABC):
     def planned(self) -> list[Entry]:
         """What one client will release over the run; the app refuses it before training if it is too much."""
 
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        """What a client has written into its ledger when it has answered an exchange.
+
+        The app holds every ledger against it: one that says more is refused, and one that says less guarantees nothing.
+        Asked when the exchange begins, and with the client's answer before `aggregate` is given it. By default all that
+        is planned is due with the first answer; a method that charges exchange by exchange overrides this.
+
+        Parameters
+        ----------
+        update : ClientUpdate, optional
+            The client's answer, where it has come; not checked yet.
+        """
+        return Charges(once=self.planned())
+
     def unprotected(self) -> list[str]:
-        """What a client will send without protection, in words; empty if everything is covered."""
+        """What a client will send without protection, in the words of its ledger (`Unprotected.facts`); empty if
+        everything is covered.
+        """
         return []
 
     def initial_arrays(self) -> Arrays:
@@ -272,6 +344,8 @@ class Method:
     beside : callable of settings to mapping of str to mapping
         Methods, with their settings, that a simulation runs beside it on the same rows, for comparison, each with a
         budget of its own; none by default.
+    work : callable of Task to Work, or None
+        How much one message asks of a client. A real node takes part in no method that does not say.
     """
 
     name: str
@@ -284,6 +358,7 @@ class Method:
     self_protecting: bool | Callable[[Any], bool] = False
     uses_budget: bool = True
     beside: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
+    work: Callable[[Task], Work] | None = None
 
     def trust_under(self, settings: Any) -> str:
         """Who must be trusted under settings of this method."""

@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import ALL_ROWS, Entry, Ledger
-from strategies.messages import to_arrays_record
+from strategies.messages import RowsChanged, to_arrays_record
 from strategies.method import ClientTask
 
 
@@ -28,6 +28,9 @@ class PartLedger(Ledger):
 
     def charge(self, entry: Entry) -> None:
         self._whole.charge(self._of_part(entry))
+
+    def note_release(self) -> None:
+        self._whole.note_release()
 
     def _of_part(self, entry: Entry) -> Entry:
         return replace(entry, what=f"{self._prefix}{entry.what}", rows=inside(entry.rows, self._rows))
@@ -55,14 +58,13 @@ def part_of_rows(task: ClientTask, name: str, n_rows: int, draw: Callable[[], np
 
     Raises
     ------
-    DPForestError
-        The client has other rows than before.
+    RowsChanged
     """
     kept = task.state.get(name)
     if isinstance(kept, ArrayRecord):
         parts = kept["parts"].numpy()
         if len(parts) != n_rows:
-            raise DPForestError("the rows of this client have changed since the first round: start a new run")
+            raise RowsChanged
         return parts
     parts = draw()
     task.state[name] = to_arrays_record({"parts": parts})

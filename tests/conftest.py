@@ -22,3 +22,11 @@ def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.environ["DPFOREST_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     yield
     del os.environ["DPFOREST_CACHE"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def session_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nodes of tests keep their state away from the user's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield

@@ -59,5 +59,11 @@ class HalvedNoise(Noise):
     def exponential_mechanism(self, scores, scale):
         return self._noise.exponential_mechanism(scores, scale / 2)
 
+    def bernoulli(self, probability, size):
+        return self._noise.bernoulli(probability, size)
+
+    def sample(self, population, size):
+        return self._noise.sample(population, size)
+
     def generator(self):
         return self._noise.generator()

@@ -3,7 +3,7 @@
 from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import CentralizedClient, CentralizedServer
 from dpforest.ledger import RECORD_UNIT
-from strategies.method import Method
+from strategies.method import Method, Work
 
 METHODS = (
     Method(
@@ -14,5 +14,6 @@ METHODS = (
         unit=RECORD_UNIT,
         trust="server trusted with every row",
         uses_budget=False,
+        work=lambda task: Work(),
     ),
 )

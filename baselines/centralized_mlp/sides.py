@@ -14,7 +14,7 @@ from baselines.mlp.network import network_for
 from baselines.mlp.sides import NetworkUser, save_network
 from dpforest.errors import DPForestError
 from dpforest.ledger import Entry
-from strategies.method import Arrays, ClientTask, ClientUpdate, ServerSide, Task, Update
+from strategies.method import Arrays, ClientTask, ClientUpdate, ServerSide, Task, Unprotected, Update
 
 ROWS_WHAT = "all rows"
 
@@ -37,9 +37,9 @@ class CentralizedClient(NetworkUser):
     """Uploads the client's rows in single precision."""
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
-        task.ledger.unprotected(ROWS_WHAT, "uploaded as they are")
         kind = np.int32 if task.schema.is_classification else np.float32
-        return Update({"X": X.astype(np.float32), "y": y.astype(kind)})
+        rows = {"X": X.astype(np.float32), "y": y.astype(kind)}
+        return Update(Unprotected(task.ledger, {ROWS_WHAT: "uploaded as they are"}, rows))
 
 
 class CentralizedServer(ServerSide):

@@ -4,6 +4,7 @@ from baselines.dp_fedavg.client import DpFedAvgClient
 from baselines.dp_fedavg.releases import CLIENT_UNIT, TRUST
 from baselines.dp_fedavg.server import DpFedAvgServer
 from baselines.dp_fedavg.settings import DpFedAvgSettings
+from baselines.mlp.sides import local_work
 from strategies.method import Method
 
 METHODS = (
@@ -15,5 +16,6 @@ METHODS = (
         unit=CLIENT_UNIT,
         trust=TRUST,
         default_rounds=10,
+        work=local_work,
     ),
 )

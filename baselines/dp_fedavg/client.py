@@ -8,7 +8,7 @@ from baselines.dp_fedavg.releases import run_entry
 from baselines.fedavg.client import train_locally
 from baselines.mlp.calibration import read_multiplier
 from baselines.mlp.sides import NetworkClient
-from strategies.method import ClientTask, Update
+from strategies.method import ClientTask, Entrusted, Update
 
 AMPLIFIED = "amplified"
 
@@ -22,4 +22,4 @@ class DpFedAvgClient(NetworkClient):
         entry = run_entry(task, read_multiplier(task.config), bool(task.config.get(AMPLIFIED)))
         if entry not in task.ledger.entries:
             task.ledger.charge(entry)
-        return Update(train_locally(task, inputs, y, weights))
+        return Update(Entrusted(task.ledger, entry, train_locally(task, inputs, y, weights)))

@@ -6,10 +6,28 @@ import math
 
 from baselines.dp_fedavg.settings import DpFedAvgSettings
 from dpforest.ledger import Entry
+from dpforest.mechanisms import GaussianSums
 from strategies.method import Task
 
 CLIENT_UNIT = "one client's whole data added or removed (its place among the clients stays)"
 TRUST = "server trusted: it sees every update before the noise and keeps secret who takes part"
+
+
+def round_mechanism(task: Task, multiplier: float, amplified: bool, clip: float) -> GaussianSums:
+    """Of one round at a clip; see `run_entry`."""
+    settings: DpFedAvgSettings = task.settings
+    probability = settings.sample_size(task.clients) / task.clients
+    amplified = amplified and probability < 1
+    fixed = amplified and settings.sampling == "fixed"
+    moved = 2 if fixed else 1  # clips
+    mu = moved / multiplier if multiplier else math.inf
+    return GaussianSums(moved * clip, mu, probability if amplified else 1.0, fixed)
+
+
+def line_mechanism(task: Task, multiplier: float, amplified: bool) -> GaussianSums:
+    """Of one round in the ledger; an adaptive clip is another in every round, so that the line is in units of it."""
+    settings: DpFedAvgSettings = task.settings
+    return round_mechanism(task, multiplier, amplified, 1.0 if settings.adaptive_clip else settings.clip)
 
 
 def run_entry(task: Task, multiplier: float, amplified: bool) -> Entry:
@@ -32,21 +50,11 @@ def run_entry(task: Task, multiplier: float, amplified: bool) -> Entry:
         cheaper than the bound for samples without replacement.
     """
     settings: DpFedAvgSettings = task.settings
-    probability = settings.sample_size(task.clients) / task.clients
-    amplified = amplified and probability < 1
-    fixed = amplified and settings.sampling == "fixed"
-    moved = 2 if fixed else 1  # clips
-    mu = moved / multiplier if multiplier else math.inf
-    clip = 0.0 if settings.adaptive_clip else settings.clip  # an adaptive one is another in every round
-    return Entry(
-        "noised mean of clipped updates" + (" and noised count behind the clip" if settings.adaptive_clip else ""),
-        "Gaussian, drawn by the server",
-        mu=mu,
+    return line_mechanism(task, multiplier, amplified).entry(
+        "noised mean of clipped updates"
+        + (" and noised count behind the clip, in units of each round's clip" if settings.adaptive_clip else ""),
         times=task.rounds,
-        sampling=probability if amplified else 1.0,
-        fixed_size=fixed,
-        note="all rounds of the run, paid in advance: a client that is not drawn is protected by the draw. The "
-        "server's own records of who was asked and answered, and their bytes, are not covered and must stay with it",
-        sensitivity=moved * clip,
-        scale=multiplier * clip,
+        note="all rounds of the run, paid in advance: a client that is not drawn is protected by the draw. The server "
+        "draws the noise; its own records of who was asked and answered, and their bytes, are not covered and must "
+        "stay with it",
     )

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from baselines.dp_fedavg.client import AMPLIFIED
-from baselines.dp_fedavg.releases import CLIENT_UNIT, TRUST, run_entry
+from baselines.dp_fedavg.releases import CLIENT_UNIT, TRUST, line_mechanism, round_mechanism, run_entry
 from baselines.dp_fedavg.settings import DpFedAvgSettings
 from baselines.mlp.architecture import refuse_batch_norm
 from baselines.mlp.calibration import MULTIPLIER, noise_multiplier
-from baselines.mlp.gaussian import GaussianSum
 from baselines.mlp.sides import NetworkServer
 from dpforest.errors import BudgetExceeded, DPForestError
-from dpforest.ledger import Entry, Ledger
+from dpforest.ledger import Entry, Ledger, check_delta_for
+from dpforest.mechanisms import Paid
 from dpforest.noise import Noise, Secure, Seeded
 from strategies.method import ClientUpdate, Task
 
@@ -40,13 +40,14 @@ class DpFedAvgServer(NetworkServer):
 
     def __init__(self, task: Task) -> None:
         super().__init__(task, "dp_fedavg")
+        check_delta_for(task.budget.delta, task.clients, "clients")
         refuse_batch_norm(self.architecture, "its running statistics do not survive the noise")
         self._settings: DpFedAvgSettings = task.settings
         self._clip = float(self._settings.clip)
         self._clips: list[float] = []
         self._multiplier, self._amplified = self._calibrate()
         self.ledger = Ledger(task.budget, CLIENT_UNIT, TRUST)
-        self._rounds_done = 0
+        self._paid: Paid | None = None
 
     def planned(self) -> list[Entry]:
         return [run_entry(self.task, self._multiplier, self._amplified)]
@@ -54,12 +55,12 @@ class DpFedAvgServer(NetworkServer):
     def sample(self, round_: int, clients: list[int]) -> list[int]:
         if len(clients) > self.task.clients:
             raise DPForestError(f"{len(clients)} clients train, but the noise was calibrated for {self.task.clients}")
-        rng = self._noise("sampling", round_).generator()
+        noise = self._noise("sampling", round_)
         if self._settings.sampling == "poisson":
-            probability = self.sample_size / self.task.clients
-            return [client for client in clients if rng.random() < probability]
+            drawn = noise.bernoulli(self.sample_size / self.task.clients, len(clients))
+            return [client for client, takes_part in zip(clients, drawn, strict=True) if takes_part]
         # Drawn among all places, present or not: fewer clients must not make each of them more likely.
-        places = set(rng.choice(self.task.clients, self.sample_size, replace=False).tolist())
+        places = set(noise.sample(self.task.clients, self.sample_size).tolist())
         return [client for place, client in enumerate(clients) if place in places]
 
     @property
@@ -71,32 +72,28 @@ class DpFedAvgServer(NetworkServer):
         return {**super().config(round_, client), MULTIPLIER: self._multiplier, AMPLIFIED: self._amplified}
 
     def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
-        if self._rounds_done == self.task.rounds:
+        if self._paid is not None and not self._paid.left:
             raise BudgetExceeded(
                 f"round {round_}: the budget is spent in the {self.task.rounds} rounds that the noise is calibrated "
                 "for; start a run with more rounds"
             )
-        if self._settings.server_noise == "seeded" and any(update.noise != "seeded" for update in updates):
+        if not self._is_secure and any(update.noise != "seeded" for update in updates):
             raise DPForestError(
                 "the clients are real nodes, but the server's noise follows the public seed: set server_noise=secure "
                 "(privacy.noise=secure)"
             )
-        if not self._rounds_done:
-            self.ledger.charge(run_entry(self.task, self._multiplier, self._amplified))
-        self._rounds_done += 1
+        if self._paid is None:
+            mechanism = line_mechanism(self.task, self._multiplier, self._amplified)
+            self._paid = mechanism.charge(run_entry(self.task, self._multiplier, self._amplified), self.ledger)
         self._clips.append(self._clip)
         steps = [self.architecture.flatten(update.arrays).astype(np.float64) - self.flat for update in updates]
         lengths = [float(np.linalg.norm(step)) for step in steps]
         total = np.zeros(self.architecture.size)
         for step, length in zip(steps, lengths, strict=True):
             total += step if length <= self._clip else step * (self._clip / length)
-        multiplier = self._multiplier
         if self._settings.adaptive_clip:
-            multiplier /= math.sqrt(1 - _COUNT_SHARE)
-        noised = GaussianSum(self._clip, multiplier).release(total, self._noise("updates", round_))
-        if self._settings.adaptive_clip:
-            self._move_clip(round_, lengths)
-        return noised / self.sample_size
+            return self._noised_with_clip(round_, self._paid, total, lengths) / self.sample_size
+        return self._paid.draw(total, self._noise("updates", round_)) / self.sample_size
 
     def round_facts(self) -> dict[str, Any]:
         return {"clip": self._clips[-1]} if self._clips else {}
@@ -129,22 +126,35 @@ class DpFedAvgServer(NetworkServer):
             return plain, False
         return (sampled, True) if sampled < plain else (plain, False)
 
-    def _move_clip(self, round_: int, lengths: list[float]) -> None:
-        """Andrew et al. 2021, algorithm 1.
+    def _noised_with_clip(self, round_: int, paid: Paid, total: np.ndarray, lengths: list[float]) -> np.ndarray:
+        """The noised sum; moves the clip by Andrew et al. 2021, algorithm 1.
 
-        Each client adds 1/2 or -1/2 to a sum, by whether its update is within the clip. The noise of that sum and of
-        the updates together cost as much as noise of the calibrated multiplier on the updates alone would.
+        Each client adds 1/2 or -1/2 to a count, by whether its update is within the clip. Replacing a client moves the
+        count by 1 at most, and adding it by 1/2. The count and the sum are parts of one release of the round.
         """
-        total = np.array([sum(0.5 if length <= self._clip else -0.5 for length in lengths)])
-        count = GaussianSum(0.5, self._multiplier / math.sqrt(_COUNT_SHARE))
-        within = count.release(total, self._noise("count", round_))[0] / self.sample_size + 0.5
-        quantile = float(np.clip(within, 0, 1))
+        count = np.array([sum(0.5 if length <= self._clip else -0.5 for length in lengths)])
+        # Half a clip to the count: 1/2, or 1 where a client is replaced.
+        updates, within_clip = (
+            round_mechanism(self.task, self._multiplier, self._amplified, moved) for moved in (self._clip, 0.5)
+        )
+        noised, noised_count = paid.draw_parts(
+            [
+                (updates.part(1 - _COUNT_SHARE), total, self._noise("updates", round_)),
+                (within_clip.part(_COUNT_SHARE), count, self._noise("count", round_)),
+            ]
+        )
+        quantile = float(np.clip(noised_count[0] / self.sample_size + 0.5, 0, 1))
         off = quantile - self._settings.target_quantile
         moved = math.log(self._clip) - self._settings.clip_learning_rate * off
         self._clip = math.exp(min(max(moved, math.log(_SMALLEST_CLIP)), math.log(_LARGEST_CLIP)))
+        return noised
+
+    @property
+    def _is_secure(self) -> bool:
+        return self.task.deployed or self._settings.server_noise == "secure"
 
     def _noise(self, purpose: str, round_: int) -> Noise:
-        if self._settings.server_noise == "secure":
+        if self._is_secure:
             return Secure()
         key = (2, round_, ("sampling", "updates", "count").index(purpose))
         return Seeded(np.random.SeedSequence(self.task.seed, spawn_key=key))

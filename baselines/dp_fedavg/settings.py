@@ -40,7 +40,8 @@ class DpFedAvgSettings(ProximalSettings):
     accountant : {"pld", "rdp"}
         Of Poisson samples; for samples of fixed size there is the Renyi accountant only.
     server_noise : {"secure", "seeded"}
-        The server draws the noise, and the samples of clients. ``seeded`` is for simulations only.
+        The server draws the noise, and the samples of clients. ``seeded`` holds in simulations only: where real nodes
+        take part, it is ``secure``.
     """
 
     hidden: Sequence[int] = ()

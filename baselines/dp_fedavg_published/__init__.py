@@ -3,6 +3,7 @@
 from baselines.dp_fedavg_published.client import PublishedClient
 from baselines.dp_fedavg_published.server import PublishedServer
 from baselines.dp_fedavg_published.settings import PublishedSettings
+from baselines.mlp.sides import local_work
 from dpforest.ledger import RECORD_UNIT
 from strategies.method import Method
 
@@ -15,5 +16,6 @@ METHODS = (
         unit=RECORD_UNIT,
         trust="server not trusted",
         default_rounds=10,
+        work=local_work,
     ),
 )

@@ -10,10 +10,10 @@ from baselines.dp_fedavg_published.settings import PublishedSettings
 from baselines.fedavg.client import ROWS
 from baselines.mlp.inputs import targets
 from baselines.mlp.network import network_for
-from baselines.mlp.sides import NetworkClient, unprotected_once
+from baselines.mlp.sides import NetworkClient
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget
-from strategies.method import ClientTask, Update
+from strategies.method import ClientTask, Unprotected, Update
 
 UNPROTECTED = {
     "network weights with noise that is too small": (
@@ -50,7 +50,6 @@ class PublishedClient(NetworkClient):
         network = network_for(architecture)
         wanted = targets(y, task.schema)
         trained = network.fit(weights, inputs, wanted, settings, task.rng("training"), clip=settings.clip).weights
-        for what, why in UNPROTECTED.items():
-            unprotected_once(task.ledger, what, why)
         noise = task.noise("weights").generator().standard_normal(architecture.size) * sigma
-        return Update(architecture.unflatten(architecture.flatten(trained) + noise), {ROWS: len(y)})
+        noised = architecture.unflatten(architecture.flatten(trained) + noise)
+        return Update(Unprotected(task.ledger, UNPROTECTED, noised, {ROWS: len(y)}))

@@ -1,6 +1,7 @@
 """Record-level DP-SGD in each client, with an untrusted server (Abadi et al. 2016)."""
 
 from baselines.dp_sgd.client import DpSgdClient
+from baselines.dp_sgd.releases import work
 from baselines.dp_sgd.server import DpSgdServer
 from baselines.dp_sgd.settings import DpSgdSettings
 from dpforest.ledger import RECORD_UNIT
@@ -16,5 +17,6 @@ METHODS = (
         trust="server and other clients not trusted",
         default_rounds=10,
         self_protecting=True,
+        work=work,
     ),
 )

@@ -9,14 +9,14 @@ from baselines.dp_sgd.optimizers import optimizer_for
 from baselines.dp_sgd.releases import STEPS_WHAT, steps_entry
 from baselines.dp_sgd.settings import DpSgdSettings
 from baselines.mlp.calibration import read_multiplier
-from baselines.mlp.gaussian import GaussianSum
 from baselines.mlp.ghost import block_for, clipped_gradients_for
 from baselines.mlp.inputs import targets
 from baselines.mlp.sides import NetworkClient
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger import Entry
+from dpforest.mechanisms import GaussianSums, Paid
 from dpforest.noise import Seeded
-from strategies.method import ClientTask, Update
+from strategies.method import ClientTask, Released, Update
 
 _STATE = "dp_sgd"
 
@@ -28,31 +28,29 @@ class DpSgdClient(NetworkClient):
         self, task: ClientTask, inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
     ) -> Update:
         settings: DpSgdSettings = task.settings
-        entry = self._pay(task)
-        sampling = task.noise("samples").generator()
-        noise, dropout = task.noise("gradients"), task.rng("dropout")
+        entry, paid = self._pay(task)
+        sampling, noise, dropout = task.noise("samples"), task.noise("gradients"), task.rng("dropout")
         architecture = settings.architecture(task.schema)
         dtype = "float32" if isinstance(noise, Seeded) else "float64"
         expected = entry.sampling * (task.schema.rows or 0)
         gradients = clipped_gradients_for(architecture, block_for(expected), dtype)
-        mechanism = GaussianSum(settings.clip, 1 / entry.mu)
         optimizer = optimizer_for(settings, task.schema, task.budget, architecture.size)
         wanted = targets(y, task.schema)
         flat = architecture.flatten(weights)
         for _ in range(settings.recipe(task.schema).steps):
-            batch = np.flatnonzero(sampling.random(len(y)) < entry.sampling)
+            batch = np.flatnonzero(sampling.bernoulli(entry.sampling, len(y)))
             total = gradients.sum(flat, inputs[batch], wanted[batch], settings.clip, dropout)
-            flat = flat - optimizer.step((mechanism.release(total, noise) / expected).astype(np.float32))
+            flat = flat - optimizer.step((paid.draw(total, noise) / expected).astype(np.float32))
         if not np.isfinite(flat).all():
             # Follows from noised gradients alone, so that saying it releases nothing more.
             raise DPForestError(
                 f"the weights are not finite: lower learning_rate (now {settings.rate(task.schema, task.budget):g})"
             )
-        return Update(architecture.unflatten(flat))
+        return Update(Released(task.ledger, architecture.unflatten(flat)))
 
     @staticmethod
-    def _pay(task: ClientTask) -> Entry:
-        """What was paid for all rounds when the first began; refuses a round more than that.
+    def _pay(task: ClientTask) -> tuple[Entry, Paid]:
+        """What was paid for all rounds when the first began, and what is left of it; refuses a round more than that.
 
         The server announces the noise multiplier, but is not believed: the ledger refuses too small a one.
         """
@@ -65,7 +63,8 @@ class DpSgdClient(NetworkClient):
             task.state[_STATE] = ConfigRecord({"rounds": 0})
         state = task.state.config_records[_STATE]
         done = int(str(state["rounds"]))
+        left = GaussianSums(settings.clip, paid.mu, paid.sampling).resume(paid, task.ledger, done * steps)
         if (done + 1) * steps > paid.times:
             raise BudgetExceeded(f"the budget is spent in {done} rounds of {steps} steps; the server asks for one more")
         state["rounds"] = done + 1
-        return paid
+        return paid, left

@@ -5,29 +5,37 @@ from __future__ import annotations
 import math
 
 from baselines.dp_sgd.settings import DpSgdSettings
+from baselines.mlp.settings import products
 from baselines.mlp.sides import standardize_entries
 from dpforest.ledger import Entry
-from strategies.method import Task
+from dpforest.mechanisms import GaussianSums
+from strategies.forests import LEAST_ROWS
+from strategies.method import Task, Work
 
 STEPS_WHAT = "noised gradients, from which the sent weights follow"
+
+
+def steps_mechanism(task: Task, multiplier: float) -> GaussianSums:
+    """Of one step.
+
+    A row is in a batch with the public probability q, independently of the others, and then moves the sum of clipped
+    gradients by ``clip`` at most.
+    """
+    settings: DpSgdSettings = task.settings
+    mu = 1 / multiplier if multiplier else math.inf
+    return GaussianSums(settings.clip, mu, settings.probability(task.schema))
 
 
 def steps_entry(task: Task, multiplier: float) -> Entry:
     """All noised gradients of the run, in all rounds in which a client takes part.
 
-    A row is in a batch with the public probability q, independently of the others, and then moves the sum of clipped
-    gradients by ``clip`` at most: the sampled Gaussian mechanism, composed over the steps.
+    The sampled Gaussian mechanism, composed over the steps.
     """
     settings: DpSgdSettings = task.settings
-    return Entry(
+    return steps_mechanism(task, multiplier).entry(
         STEPS_WHAT,
-        "Gaussian on Poisson samples",
-        mu=1 / multiplier if multiplier else math.inf,
         times=settings.recipe(task.schema).steps * settings.rounds_a_client(task.rounds, task.clients),
-        sampling=settings.probability(task.schema),
         note="paid in advance for all rounds in which the client can take part",
-        sensitivity=settings.clip,
-        scale=multiplier * settings.clip,
     )
 
 
@@ -37,3 +45,11 @@ def run_entries(task: Task, multiplier: float) -> list[Entry]:
         *standardize_entries(task.settings, task.budget, task.schema.n_features),
         steps_entry(task, multiplier),
     ]
+
+
+def work(task: Task) -> Work:
+    """The steps of a round, on batches whose size follows from the number of rows that there are."""
+    settings: DpSgdSettings = task.settings
+    batch = settings.probability(task.schema) * max(task.schema.rows or 0, LEAST_ROWS)
+    steps = settings.recipe(task.schema).steps
+    return Work(products=products(settings.architecture(task.schema).size, steps, steps * batch))

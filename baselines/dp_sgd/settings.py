@@ -11,12 +11,14 @@ from typing import Literal
 from baselines.mlp.architecture import Architecture
 from baselines.mlp.calibration import ACCOUNTANTS, Accountant
 from baselines.mlp.settings import NetworkSettings, RoundSettings
-from dpforest.checks import check_choice, check_positive, check_share, check_whole
+from dpforest.checks import check_choice, check_number, check_positive, check_share, check_whole
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget
 from dpforest.schema import Schema
 
 _MANY_ROWS = 10_000
+# Inside these, no clipped gradient overflows or loses digits, in single precision too.
+CLIPS = (1e-6, 1e6)
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
         for name in ("batch", "steps"):
             if getattr(self, name) != "auto":
                 check_whole(name, getattr(self, name))
-        check_positive("clip", self.clip)
+        check_number("clip", self.clip, *CLIPS)
         check_choice("optimizer", self.optimizer, ("sgd", "adam"))
         if self.learning_rate != "auto":
             check_positive("learning_rate", self.learning_rate)

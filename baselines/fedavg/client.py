@@ -7,8 +7,8 @@ import numpy as np
 from baselines.fedavg.settings import FedAvgSettings, ProximalSettings
 from baselines.mlp.inputs import targets
 from baselines.mlp.network import network_for
-from baselines.mlp.sides import NetworkClient, unprotected_once
-from strategies.method import ClientTask, Update
+from baselines.mlp.sides import NetworkClient
+from strategies.method import ClientTask, Unprotected, Update
 
 WEIGHTS_WHAT = "network weights"
 ROWS_WHAT = "number of rows"
@@ -33,8 +33,8 @@ class FedAvgClient(NetworkClient):
     ) -> Update:
         settings: FedAvgSettings = task.settings
         trained = train_locally(task, inputs, y, weights)
-        unprotected_once(task.ledger, WEIGHTS_WHAT, "trained on the rows and sent as they are")
+        weights_part = Unprotected(task.ledger, {WEIGHTS_WHAT: "trained on the rows and sent as they are"}, trained)
         if settings.weights == "equal":
-            return Update(trained)
-        unprotected_once(task.ledger, ROWS_WHAT, "sent in clear, as the client's weight in the mean")
-        return Update(trained, {ROWS: len(y)})
+            return Update(weights_part)
+        why = "sent in clear, as the client's weight in the mean"
+        return Update(weights_part, Unprotected(task.ledger, {ROWS_WHAT: why}, {}, {ROWS: len(y)}))

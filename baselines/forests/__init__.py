@@ -3,7 +3,8 @@
 from baselines.forests.centralized import CentralizedClient, CentralizedServer, CentralizedSettings
 from baselines.forests.standalone import StandaloneClient, StandaloneServer
 from dpforest.ledger import RECORD_UNIT
-from strategies.method import Method
+from strategies.method import Method, Work
+from strategies.one_shot.client import work
 from strategies.one_shot.settings import OneShotSettings
 
 METHODS = (
@@ -15,6 +16,7 @@ METHODS = (
         unit=RECORD_UNIT,
         trust="nothing but test metrics leaves a client",
         self_protecting=True,
+        work=work,
     ),
     Method(
         name="centralized",
@@ -24,5 +26,6 @@ METHODS = (
         unit=RECORD_UNIT,
         trust="server sees all rows",
         uses_budget=False,
+        work=lambda task: Work(),
     ),
 )

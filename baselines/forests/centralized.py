@@ -16,9 +16,9 @@ from dpforest.forest.codec import fill_inner_nodes
 from dpforest.ledger import Entry
 from dpforest.schema import Schema
 from strategies.forests import ForestClient, model_arrays, save_forest
-from strategies.method import Arrays, ClientTask, ClientUpdate, ServerSide, Task, Update
+from strategies.method import Arrays, ClientTask, ClientUpdate, ServerSide, Task, Unprotected, Update
 
-_WHY = "the client uploads its training rows"
+_ROWS, _WHY = "all training rows", "the client uploads its training rows"
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,7 @@ class CentralizedClient(ForestClient):
     """Hands its rows over."""
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
-        task.ledger.unprotected("all training rows", _WHY)
-        return Update({"X": X, "y": y})
+        return Update(Unprotected(task.ledger, {_ROWS: _WHY}, {"X": X, "y": y}))
 
 
 class CentralizedServer(ServerSide):
@@ -74,7 +73,7 @@ class CentralizedServer(ServerSide):
         return []
 
     def unprotected(self) -> list[str]:
-        return [f"all training rows: {_WHY}"]
+        return [_ROWS]
 
     def check(self, update: ClientUpdate) -> None:
         X, y = update.arrays.get("X"), update.arrays.get("y")

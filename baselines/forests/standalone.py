@@ -29,7 +29,7 @@ class StandaloneClient(ClientSide):
         finished = finish_classifier(grown.forest, grown.settings, counts)
         forest = balance_votes(finished, grown.forest, task.settings.balance)
         task.state[_MODEL] = to_arrays_record(pack(forest))
-        return Update({})
+        return Update()
 
     def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
         if not isinstance(task.state.get(_MODEL), ArrayRecord):

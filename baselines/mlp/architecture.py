@@ -92,9 +92,10 @@ class Architecture:
                 raise BadWeights(f"weights {name!r} are of type {array.dtype}; expected floating-point numbers")
             if array.shape != shape:
                 raise BadWeights(f"weights {name!r} have shape {array.shape}; expected {shape}")
-            if not np.isfinite(array).all():
-                raise BadWeights(f"weights {name!r} hold NaN or infinity")
-            weights[name] = array.astype(np.float32)
+            with np.errstate(over="ignore"):
+                weights[name] = array.astype(np.float32)
+            if not np.isfinite(weights[name]).all():
+                raise BadWeights(f"weights {name!r} hold NaN, infinity, or what single precision cannot hold")
         return weights
 
     def flatten(self, weights: Arrays) -> np.ndarray:

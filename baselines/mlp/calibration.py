@@ -10,7 +10,7 @@ from typing import Any, Literal
 from scipy.optimize import brentq
 
 from dpforest.errors import DPForestError
-from dpforest.ledger import Budget, Entry, renyi_epsilon, total_epsilon
+from dpforest.ledger import Budget, Entry, renyi_epsilon, rounded_up, total_epsilon
 
 Accountant = Literal["pld", "rdp"]
 ACCOUNTANTS = ("pld", "rdp")
@@ -60,8 +60,8 @@ def noise_multiplier(budget: Budget, entries: Callable[[float], list[Entry]], ac
         high = start if exact(start) <= 0 else high
     if exact(high) > 0:
         raise DPForestError(
-            f"no noise multiplier up to {_LARGEST:g} brings the run to epsilon {budget.epsilon:g} at delta "
-            f"{budget.delta:g} with accountant={accountant}: raise epsilon or delta, or lower rounds"
+            f"no noise multiplier up to {_LARGEST:g} brings the run to epsilon {rounded_up(budget.epsilon)} at delta "
+            f"{rounded_up(budget.delta)} with accountant={accountant}: raise epsilon or delta, or lower rounds"
         )
     # Little noise is slow to account for, so the search comes from above.
     low = high

@@ -21,6 +21,7 @@ from baselines.mlp.network import row_losses
 
 _SPREAD = 4
 _MULTIPLE = 32
+_LARGEST_BLOCK = 1 << 14
 
 
 class ClippedGradients:
@@ -146,8 +147,13 @@ def _length(rows: Any) -> Any:
 
 
 def block_for(batch: float) -> int:
-    """Rows of a block that nearly always holds a Poisson batch of that expected size."""
-    return math.ceil((batch + _SPREAD * math.sqrt(batch)) / _MULTIPLE) * _MULTIPLE
+    """Rows of a block that nearly always holds a Poisson batch of that expected size, or one of several for a huge one.
+
+    A server chooses the size, and no memory would be asked for before the first row is in a batch: whether that fails
+    must not tell that there is one.
+    """
+    wanted = math.ceil((batch + _SPREAD * math.sqrt(batch)) / _MULTIPLE) * _MULTIPLE
+    return min(wanted, _LARGEST_BLOCK)
 
 
 @lru_cache(maxsize=8)

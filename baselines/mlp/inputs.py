@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.errors import DPForestError
+from dpforest.mechanisms import whole_numbers
 from dpforest.schema import Schema
 from strategies.method import Arrays
 
@@ -16,6 +17,8 @@ MEAN, SCALE = "inputs/mean", "inputs/scale"
 # A feature that hardly varies, or whose noised variance came out too small, must not be blown up.
 _SMALLEST_SCALE = 0.05
 _FURTHEST = 5.0
+# Parts of a row's numbers in exact sums; a power of 2, so that dividing by it loses nothing.
+ROW_UNIT = 1 << 24
 
 
 def to_unit_range(X: np.ndarray, schema: Schema) -> np.ndarray:
@@ -28,15 +31,7 @@ def to_unit_range(X: np.ndarray, schema: Schema) -> np.ndarray:
     -------
     ndarray of float32, shape (n_rows, n_features)
     """
-    stretched = [feature.scale == "signed_sqrt" for feature in schema.features]
-    centre = np.array([feature.centre for feature in schema.features])
-
-    def stretch(values: np.ndarray) -> np.ndarray:
-        distance = values - centre
-        return np.where(stretched, np.sign(distance) * np.sqrt(np.abs(distance)), values)
-
-    low, high = stretch(schema.low), stretch(schema.high)
-    return np.clip(2 * (stretch(X) - low) / (high - low) - 1, -1, 1).astype(np.float32)
+    return (2 * schema.grid_position(X) - 1).astype(np.float32)
 
 
 def targets(y: np.ndarray, schema: Schema) -> np.ndarray:
@@ -101,10 +96,12 @@ class Standard:
 def row_sums(unit: np.ndarray) -> np.ndarray:
     """Sums over the rows of (features, squared features, 1), shape (2 n_features + 1,).
 
-    One row adds a vector of numbers in [-1, 1], so its Euclidean length is at most `row_sums_sensitivity`.
+    One row adds a vector of numbers in [-1, 1], so its Euclidean length is at most `row_sums_sensitivity`. Each is
+    rounded to a multiple of ``1 / ROW_UNIT`` for itself, so that the sums are exact and a row adds nothing else.
     """
     unit = unit.astype(np.float64)
-    return np.concatenate([unit.sum(axis=0), (unit**2).sum(axis=0), [len(unit)]])
+    parts = whole_numbers(np.concatenate([unit, unit**2], axis=1) * ROW_UNIT, ROW_UNIT)
+    return np.append(parts.sum(axis=0), ROW_UNIT * len(unit)) / ROW_UNIT
 
 
 def row_sums_sensitivity(n_features: int) -> float:

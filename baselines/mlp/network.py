@@ -16,6 +16,10 @@ from dpforest.errors import DPForestError
 from strategies.method import Arrays
 
 
+class Diverged(DPForestError):
+    """Training on rows has left the numbers: a fact about these rows."""
+
+
 @dataclass(frozen=True)
 class Trained:
     """Weights after training, and the mean loss of the last pass over the rows."""
@@ -81,7 +85,7 @@ class Network:
 
         Raises
         ------
-        DPForestError
+        Diverged
             The loss or a weight is no longer finite.
         """
         tf = tensorflow()
@@ -105,7 +109,7 @@ class Network:
                 loss = float(epoch(X, wanted, order, batch, limits)) / max(len(y), 1)
             trained = {name: variable.numpy() for name, variable in self._variables.items()}
         if not np.isfinite(loss) or not all(np.isfinite(array).all() for array in trained.values()):
-            raise DPForestError(
+            raise Diverged(
                 f"local training diverged (loss {loss}): lower learning_rate (now {settings.learning_rate:g})"
             )
         return Trained(trained, loss)

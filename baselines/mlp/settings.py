@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -10,6 +11,14 @@ from baselines.mlp.architecture import Architecture
 from dpforest.checks import check_choice, check_positive, check_share, check_whole
 from dpforest.errors import DPForestError
 from dpforest.schema import Schema
+
+# What a step takes beside its products, as TensorFlow's calls do, in products of equal time.
+_STEP = 1_000_000
+
+
+def products(weights: int, steps: int, rows: float) -> int:
+    """What so many steps on so many rows in all take, for `strategies.method.Work`."""
+    return math.ceil(weights * rows) + steps * _STEP
 
 
 @dataclass(frozen=True)

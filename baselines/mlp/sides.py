@@ -14,13 +14,25 @@ import numpy as np
 
 from baselines.mlp.architecture import Architecture
 from baselines.mlp.backend import require_tensorflow
-from baselines.mlp.gaussian import GaussianSum
 from baselines.mlp.inputs import Standard, from_outputs, model_inputs, row_sums, row_sums_sensitivity, to_unit_range
 from baselines.mlp.network import network_for
-from baselines.mlp.settings import NetworkSettings, RoundSettings
+from baselines.mlp.settings import LocalSettings, NetworkSettings, RoundSettings, products
 from dpforest.errors import DPForestError
-from dpforest.ledger import Budget, Entry, Ledger, gaussian_mu
-from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, ServerSide, Task, Update
+from dpforest.ledger import Budget, Entry, gaussian_mu
+from dpforest.mechanisms import GaussianSums
+from strategies.forests import LEAST_ROWS
+from strategies.method import (
+    Arrays,
+    Charges,
+    ClientSide,
+    ClientTask,
+    ClientUpdate,
+    Released,
+    ServerSide,
+    Task,
+    Update,
+    Work,
+)
 
 SUMS = "sums"
 SUMS_WHAT = "sums of features and of their squares"
@@ -46,7 +58,7 @@ class NetworkClient(NetworkUser):
         settings: NetworkSettings = task.settings
         phase = task.config.get(PHASE)
         if phase == STANDARDIZE and settings.standardize == "private":
-            return Update({SUMS: standard_sums(task, X)})
+            return Update(Released(task.ledger, {SUMS: standard_sums(task, X)}))
         if phase != TRAIN:
             raise DPForestError(f"the server asks for phase {phase!r}; expected {TRAIN}")
         inputs = model_inputs(X, task.schema, settings.standardize != "public", arrays)
@@ -60,30 +72,34 @@ class NetworkClient(NetworkUser):
         """Train on the client's rows, as the network wants them, from the server's weights."""
 
 
+def standardize_mechanism(settings: NetworkSettings, budget: Budget, n_features: int) -> GaussianSums:
+    """Of the sums for the standardisation.
+
+    Raises
+    ------
+    DPForestError
+        The budget has no delta.
+    """
+    if not math.isinf(budget.epsilon) and not budget.delta:
+        raise DPForestError("standardize=private adds Gaussian noise and needs privacy.delta, such as 1e-5")
+    mu = math.sqrt(settings.standardize_share) * gaussian_mu(budget.epsilon, budget.delta)
+    return GaussianSums(row_sums_sensitivity(n_features), mu)
+
+
 def standardize_entries(settings: NetworkSettings, budget: Budget, n_features: int) -> list[Entry]:
     """What the standardisation costs each client."""
     if settings.standardize != "private":
         return []
-    if not math.isinf(budget.epsilon) and not budget.delta:
-        raise DPForestError("standardize=private adds Gaussian noise and needs privacy.delta, such as 1e-5")
-    mu = math.sqrt(settings.standardize_share) * gaussian_mu(budget.epsilon, budget.delta)
     note = f"a row adds a vector of length sqrt(2 * {n_features} + 1) at most"
-    sensitivity = row_sums_sensitivity(n_features)
-    return [Entry(SUMS_WHAT, "Gaussian", mu=mu, note=note, sensitivity=sensitivity, scale=sensitivity / mu)]
+    return [standardize_mechanism(settings, budget, n_features).entry(SUMS_WHAT, note=note)]
 
 
 def standard_sums(task: ClientTask, X: np.ndarray) -> np.ndarray:
     """The client's noised sums for the standardisation, charged to its ledger."""
     (entry,) = standardize_entries(task.settings, task.budget, task.schema.n_features)
-    task.ledger.charge(entry)
-    mechanism = GaussianSum(row_sums_sensitivity(task.schema.n_features), 1 / entry.mu)
-    return mechanism.release(row_sums(to_unit_range(X, task.schema)), task.noise("standardize"))
-
-
-def unprotected_once(ledger: Ledger, what: str, why: str) -> None:
-    """Write an unprotected release that recurs in every round once."""
-    if all(entry.what != what for entry in ledger.entries):
-        ledger.unprotected(what, why)
+    mechanism = standardize_mechanism(task.settings, task.budget, task.schema.n_features)
+    sums = row_sums(to_unit_range(X, task.schema))
+    return mechanism.release(sums, entry, task.ledger, task.noise("standardize"))
 
 
 def mean_weights(updates: list[ClientUpdate], architecture: Architecture, shares: list[float]) -> np.ndarray:
@@ -131,6 +147,13 @@ class NetworkServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return standardize_entries(self.network, self.task.budget, self.architecture.inputs)
+
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        first = standardize_entries(self.network, self.task.budget, self.architecture.inputs)
+        if exchange <= self._before:
+            return Charges(each=first)
+        # Paid in advance for all rounds, by whoever trains in one.
+        return Charges(once=[entry for entry in self.planned() if entry not in first])
 
     def participants(self, round_: int, clients: list[int]) -> list[int]:
         return clients if round_ <= self._before else self.sample(round_ - self._before, clients)
@@ -191,3 +214,11 @@ def save_network(folder: Path, architecture: Architecture, arrays: Arrays) -> No
     """Write ``network.json`` (layers) and ``network.npz`` (weights by name; no pickle)."""
     (folder / "network.json").write_text(json.dumps(asdict(architecture), indent=2) + "\n", encoding="utf-8")
     np.savez(folder / "network.npz", allow_pickle=False, **arrays)
+
+
+def local_work(task: Task) -> Work:
+    """Training on a client's own rows, some epochs long."""
+    settings: LocalSettings = task.settings
+    rows = max(task.schema.rows or 0, LEAST_ROWS)
+    steps = settings.epochs * math.ceil(rows / settings.batch)
+    return Work(products=products(settings.architecture(task.schema).size, steps, settings.epochs * rows))

@@ -1,6 +1,7 @@
 """The lower end of the scale: every client for itself."""
 
 from baselines.centralized_mlp.settings import WholeSettings
+from baselines.mlp.sides import local_work
 from baselines.standalone_mlp.sides import StandaloneClient, StandaloneServer
 from dpforest.ledger import RECORD_UNIT
 from strategies.method import Method
@@ -15,5 +16,6 @@ METHODS = (
         trust="nobody but the client is trusted: nothing leaves it",
         self_protecting=True,
         uses_budget=False,
+        work=local_work,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,14 @@ from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import train_alone
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.inputs import Standard, from_outputs, model_inputs
-from baselines.mlp.network import network_for
+from baselines.mlp.network import Diverged, network_for
 from baselines.mlp.sides import save_network
 from dpforest.errors import DPForestError
 from dpforest.ledger import Entry
 from strategies.messages import to_arrays_record
 from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, ServerSide, Task, Update
+
+log = logging.getLogger(__name__)
 
 _STATE = "standalone_mlp"
 
@@ -25,9 +28,16 @@ class StandaloneClient(ClientSide):
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         settings: WholeSettings = task.settings
-        trained, standard = train_alone(task, settings, X, y, task.rng("training"))
+        try:
+            trained, standard = train_alone(task, settings, X, y, task.rng("training"))
+        except Diverged as error:
+            if task.simulated:
+                raise
+            # A server chooses the learning rate, and would see whether rows make it too large.
+            log.warning("%s; this node has no network of its own", error)
+            return Update()
         task.state[_STATE] = to_arrays_record({**trained, **standard})
-        return Update({})
+        return Update()
 
     def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
         own, settings = self.own_model(task), task.settings

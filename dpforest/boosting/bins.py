@@ -8,6 +8,7 @@ import numpy as np
 
 from dpforest.boosting import kernels
 from dpforest.boosting.columns import Columns
+from dpforest.mechanisms import whole_numbers
 from dpforest.schema import Schema
 
 # Relative error of a noised cumulative share at which it weighs as much as that of even ranks.
@@ -113,7 +114,8 @@ def _target_cells(y: np.ndarray, schema: Schema, bins: int) -> np.ndarray:
     if schema.target_range is None:
         return y
     low, high = schema.target_range
-    return np.clip((y - low) * (bins / (high - low)), 0, bins - 1).astype(np.int64)
+    parts = np.clip((y - low) * (bins / (high - low)), 0, bins - 1)
+    return whole_numbers(parts, bins - 1, towards_zero=True)
 
 
 @dataclass(frozen=True)

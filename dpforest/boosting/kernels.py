@@ -8,12 +8,14 @@ less.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dpforest.compiled import compiled
+from dpforest.mechanisms.whole import whole
 
 _BLOCK = 512
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def count_cells(codes, counts):
     """Add every record to one cell a feature of ``counts``, shape (n_features, n_bins)."""
     for i in range(codes.shape[0]):
@@ -21,7 +23,7 @@ def count_cells(codes, counts):
             counts[f, codes[i, f]] += 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _find_leaves(cells, n_features, start, count, depth, feature, split, node):
     """Leaf (0-based) of records ``start`` to ``start + count`` in one tree; unsigned, see `forest.kernels`."""
     node[:count] = 0
@@ -35,7 +37,7 @@ def _find_leaves(cells, n_features, start, count, depth, feature, split, node):
         node[i] -= first
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def add_weights(codes, feature, split, weights, scores):
     """Add to ``scores`` what the records' leaves hold.
 
@@ -60,7 +62,7 @@ def add_weights(codes, feature, split, weights, scores):
                     row[k] += leaf[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def add_records(codes, feature, split, gradients, count_unit, sums):
     """Add each record to one leaf of every tree of ``sums``.
 
@@ -86,7 +88,7 @@ def add_records(codes, feature, split, gradients, count_unit, sums):
                 leaf[n_outputs] += count_unit
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _depth_of(n_leaves):
     depth = 0
     while (1 << depth) < n_leaves:
@@ -94,7 +96,7 @@ def _depth_of(n_leaves):
     return depth
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def class_gradients(scores, y, clip, unit, order, out):
     """Gradients of the log loss by the scores, clipped, in whole units.
 
@@ -127,7 +129,7 @@ def class_gradients(scores, y, clip, unit, order, out):
         _clip_to_units(g, clip, unit, order, out[i])
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def squared_gradients(scores, y, clip, unit, order, out):
     """`class_gradients` of half the squared error, for targets ``y`` of shape (n_records,)."""
     g = np.empty(1)
@@ -136,7 +138,7 @@ def squared_gradients(scores, y, clip, unit, order, out):
         _clip_to_units(g, clip, unit, order, out[i])
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _clip_to_units(g, clip, unit, order, out):
     norm = 0.0
     for k in range(g.shape[0]):
@@ -148,17 +150,14 @@ def _clip_to_units(g, clip, unit, order, out):
         return
     scale = unit / max(norm, clip)
     for k in range(g.shape[0]):
-        whole = np.rint(scale * g[k])
-        # Beyond the unit, or NaN, only where a clip that somebody else chose makes the arithmetic underflow: a number
-        # that no integer holds would break the bound.
-        out[k] = np.int32(whole) if abs(whole) <= unit else 0
+        out[k] = np.int32(whole(scale * g[k], unit, False))
     # Rounding to the nearest may have left the ball: one step towards zero brings it back in.
     while _norm_of_units(out, order) > (unit * unit if order == 2 else unit):
         for k in range(g.shape[0]):
             out[k] -= np.sign(out[k])
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _norm_of_units(row, order):
     total = np.int64(0)
     for k in range(row.shape[0]):

@@ -10,7 +10,7 @@ from typing import Literal
 from dpforest.boosting.columns import Columns
 from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
-from dpforest.ledger import Budget, Entry, gaussian_mu
+from dpforest.ledger import Budget, Entry, check_delta_for, gaussian_mu
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.schema import Schema
 
@@ -83,7 +83,7 @@ class BoostSettings:
         if not isinstance(self.pure, bool):
             raise DPForestError(f"pure {self.pure!r} must be true or false")
         if self.clip != "auto":
-            _check_number("clip", self.clip, 0, 1000)
+            _check_number("clip", self.clip, 1e-6, 1000)
         _check_number("count_share", self.count_share, 0, 10)
         _check_number("marginal_share", self.marginal_share, 0, 1)
         check_whole("bins", self.bins, 2, 255)
@@ -224,11 +224,7 @@ def make_plan(
         raise DPForestError(
             "boosting with Gaussian noise needs a delta well below 1 / records: set privacy.delta=1e-6, or pure=true"
         )
-    if schema.rows is not None and budget.delta * schema.rows > 1:
-        raise DPForestError(
-            f"delta {budget.delta:g} is above 1 / {schema.rows} records, so that it would allow to publish a whole "
-            "record: set it well below, such as 1e-6"
-        )
+    check_delta_for(budget.delta, schema.rows)
     marginal_unit, histograms = _scaled(1, lambda unit: widths * unit**2, mu * math.sqrt(first), shares)
     unit, sums = _scaled(
         _LEAST_UNIT, lambda unit: unit**2 + _units(settings.count_share, unit) ** 2, mu * math.sqrt(later), shares

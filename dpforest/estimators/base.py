@@ -20,7 +20,7 @@ from dpforest.forest import Forest, feature_importances, load, save
 from dpforest.ledger import Budget, Ledger
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from dpforest.noise import Noise, Secure, Seeded
-from dpforest.schema import Feature, Schema
+from dpforest.schema import Feature, Schema, least_width
 
 # Share of epsilon that a noised number of rows costs: the settings need its order of magnitude only.
 _ROWS_SHARE = 0.01
@@ -168,8 +168,7 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
         else:
             self._leak(ledger, "bounds of the features", "bounds")
             low, high = X.min(axis=0), X.max(axis=0)
-            margin = np.where(low < high, 0.0, 0.5 * np.maximum(np.abs(low), 1.0))
-            pairs = list(zip((low - margin).tolist(), (high + margin).tolist(), strict=True))
+            pairs = [apart(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
         return tuple(Feature(name, low, high) for name, (low, high) in zip(names, pairs, strict=True))
 
     def _public_rows(self, n_rows: int, ledger: Ledger, noise: Noise) -> tuple[int, float]:
@@ -202,6 +201,15 @@ def target_name(feature_names: list[str]) -> str:
     while name in feature_names:
         name += "_"
     return name
+
+
+def apart(low: float, high: float) -> tuple[float, float]:
+    """The smallest and largest number of some data as a range that a schema can have, wider where they are all but
+    equal.
+    """
+    size = max(abs(low), abs(high))
+    margin = 0.0 if high - low >= least_width(size) else 0.5 * max(size, 1.0)
+    return low - margin, high + margin
 
 
 def _bounds_of(bounds: Any, names: list[str]) -> list[tuple[float, float]]:

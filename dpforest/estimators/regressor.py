@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from dpforest.errors import DPForestError, InvalidForest, SchemaError
-from dpforest.estimators.base import PrivateEstimator, plain_number, target_name
+from dpforest.estimators.base import PrivateEstimator, apart, plain_number, target_name
 from dpforest.growers.regression import RegressionSettings, grow_regressor, resolve_regression
 from dpforest.ledger import Ledger
 from dpforest.schema import Schema
@@ -48,9 +48,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
                 raise SchemaError(f"target_range {self.target_range!r} must be two numbers, low and high") from None
             return low, high
         self._leak(ledger, "range of the target", "target_range")
-        low, high = float(y.min()), float(y.max())
-        margin = 0.0 if low < high else 0.5 * max(abs(low), 1.0)
-        return low - margin, high + margin
+        return apart(float(y.min()), float(y.max()))
 
     def _public_table(self, X: Any, y: Any, ledger: Ledger) -> tuple[Schema, np.ndarray, np.ndarray]:
         """Schema, rows inside its bounds, and targets of what ``fit`` was given."""

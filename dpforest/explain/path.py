@@ -87,7 +87,7 @@ def _steps(forest: Forest, row: np.ndarray, node: int) -> list[Step]:
     while forest.left[node] >= 0:
         index, threshold = int(forest.feature[node]), float(forest.threshold[node])
         name, value, words = _asked(forest, row, index)
-        goes_left = value <= threshold
+        goes_left = bool(np.float32(value) <= np.float32(threshold))  # as the forest compares
         low, high = (-np.inf, threshold) if goes_left else (threshold, np.inf)
         text = f"{name} is {words}: {question(forest, index, low, high)}"
         steps.append(Step(name, value, threshold, goes_left, text))

@@ -23,7 +23,7 @@ class Forest:
     """Decision trees over one schema.
 
     All trees lie behind each other in flat arrays; the two children of a node are neighbours and come after it.
-    A row goes left where ``x[feature] <= threshold``.
+    A row goes left where ``x[feature] <= threshold``, both in single precision, whatever type they come in.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Forest:
             self.offsets,
             tree_depths,
             np.where(leaf, 0, self.feature).astype(np.int32),
-            np.where(leaf, np.inf, self.threshold),
+            np.where(leaf, np.inf, self.threshold).astype(np.float32),
             np.where(leaf, itself, self.left).astype(np.int32),
         )
 
@@ -194,7 +194,8 @@ class Forest:
         X = np.ascontiguousarray(X)
         if X.ndim != 2 or X.shape[1] != self.schema.n_features:
             raise InvalidForest(f"the forest asks {self.schema.n_features} features, the rows have shape {X.shape}")
-        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+        with np.errstate(over="ignore"):  # what single precision cannot hold lies beyond every threshold
+            return X.astype(np.float32, copy=False)
 
 
 def concatenate(forests: Sequence[Forest]) -> Forest:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dpforest.compiled import compiled
 
 _BLOCK = 256
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _walk_down(rows, root, depth, feature, threshold, left, node):
     """Write the node ``depth`` steps below ``root`` of each row to ``node``.
 
@@ -25,7 +26,7 @@ def _walk_down(rows, root, depth, feature, threshold, left, node):
             node[i] = lefts[v] + np.uint32(cells[i * n_features + asked[v]] > threshold[v])
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def leaves_of(X, offsets, depths, feature, threshold, left):
     """Leaf of every row in every tree.
 
@@ -56,7 +57,7 @@ def leaves_of(X, offsets, depths, feature, threshold, left):
     return leaves
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def sum_of_leaf_values(X, offsets, depths, feature, threshold, left, value):
     """Sum over all trees of the reached leaves' values; float64 array of shape (n_rows, n_outputs).
 
@@ -76,7 +77,7 @@ def sum_of_leaf_values(X, offsets, depths, feature, threshold, left, value):
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def sums_to_root(offsets, left, leaf_rows):
     """Fill every inner node's row of ``leaf_rows``, shape (n_nodes, n_columns), with the sum of its children, in place.
 
@@ -89,7 +90,7 @@ def sums_to_root(offsets, left, leaf_rows):
                     leaf_rows[v, k] = leaf_rows[left[v], k] + leaf_rows[left[v] + 1, k]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def means_to_root(offsets, left, leaf_rows, weight):
     """Fill every inner node with the mean of the leaves below it by their weights, in place."""
     n_columns = leaf_rows.shape[1]
@@ -109,7 +110,7 @@ def means_to_root(offsets, left, leaf_rows, weight):
                     leaf_rows[v, k] = sums[v, k] / shares[v]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def node_depths(offsets, left):
     """Depth of every node below its root; int32 array of shape (n_nodes,)."""
     depth = np.zeros(left.shape[0], dtype=np.int32)

@@ -19,6 +19,11 @@ class Limits:
     depth: int = 40
     sets: int = 200_000
 
+    @classmethod
+    def complete(cls, trees: int, depth: int) -> Limits:
+        """What so many trees may have that split every node down to a depth."""
+        return cls(trees=trees, nodes=trees * (2 ** (depth + 1) - 1), depth=depth)
+
 
 def validate(forest: Forest, limits: Limits | None = None) -> Forest:
     """Return the forest if it is sound.

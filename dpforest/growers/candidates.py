@@ -12,7 +12,7 @@ from dpforest.errors import SchemaError
 from dpforest.growers import kernels
 from dpforest.growers.settings import ResolvedSettings
 from dpforest.noise import Noise
-from dpforest.schema import Feature, Schema
+from dpforest.schema import Feature, Schema, check_range
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,7 @@ class Bounds:
             matching = [i for i, name in enumerate(schema.feature_names) if name.startswith(prefix)]
             if not matching:
                 raise SchemaError(f"candidate_bounds names {prefix!r}, with which no feature's name starts")
-            if not (np.isfinite([a, b]).all() and a < b):
-                raise SchemaError(f"candidate_bounds {prefix!r}: [{a}, {b}] must be finite with low < high")
+            check_range(f"candidate_bounds {prefix!r}:", a, b)
             low[matching], high[matching] = a, b
         return cls(low, high)
 

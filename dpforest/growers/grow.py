@@ -111,7 +111,7 @@ def _grow_by_selection(
     chosen_threshold: list[np.ndarray] = []
     for level, (choice, entry) in enumerate(tree_plan.choices):
         n_nodes = 1 << level
-        n_groups = n_nodes if settings.shared_below is None else min(n_nodes, 1 << settings.shared_below)
+        n_groups = settings.groups_at(level)
         group = np.arange(n_nodes) * n_groups // n_nodes
         codes = candidates.codes(starts, group, n_groups)
         if candidates.fixed and level <= _DEEPEST_KEPT_LEVEL:

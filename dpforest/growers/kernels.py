@@ -13,17 +13,19 @@ instruction treats several features. Arithmetic is in float64, which vectorises 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dpforest.compiled import compiled
+from dpforest.mechanisms.whole import whole
 
 SCORE_UNIT = 256
-_LARGEST_SQUARE_SUM = (1 << 47) - (1 << 32)
+LARGEST_SQUARE_SUM = (1 << 47) - (1 << 32)
 _SCORE_SHIFT = 16  # SCORE_UNIT ** 2 == 1 << _SCORE_SHIFT
 
 _BLOCK = 128
 _AT_ONCE = 8  # thresholds that `bin_rows` compares in one pass
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def bin_rows(X, thresholds):
     """Codes of all cells.
 
@@ -82,7 +84,7 @@ def bin_rows(X, thresholds):
     return codes
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def bin_rows_by_node(X, starts, group, thresholds):
     """Codes of sorted rows against thresholds that differ from group to group.
 
@@ -111,7 +113,7 @@ def bin_rows_by_node(X, starts, group, thresholds):
     return codes
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def count_classes(codes, y, start, stop, histogram):
     """Add rows ``start:stop`` to ``histogram`` of shape (n_classes, n_bins, n_features)."""
     n_features = np.uint64(codes.shape[1])
@@ -126,7 +128,7 @@ def count_classes(codes, y, start, stop, histogram):
         first += n_features
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def floor_root(square):
     """``floor(sqrt(square))`` in exact integer arithmetic."""
     root = np.int64(np.sqrt(np.float64(square)))
@@ -137,54 +139,64 @@ def floor_root(square):
     return root
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def scaled_norm(square_sum):
     """``floor(SCORE_UNIT * sqrt(square_sum))`` in exact integer arithmetic.
 
-    Norms above about 11.8 million rows count as that many, so that nothing overflows; a cap keeps a score monotone
-    and its sensitivity.
+    Norms above about 11.9 million rows count as that many, so that nothing overflows, whatever the number of rows;
+    ``min(x, cap)`` changes by no more than x does, so a cap keeps a score monotone and its sensitivity.
     """
-    return floor_root(min(square_sum, _LARGEST_SQUARE_SUM) << _SCORE_SHIFT)
+    return floor_root(min(square_sum, LARGEST_SQUARE_SUM) << _SCORE_SHIFT)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
+def _capped_norm(square_sum):
+    """`scaled_norm` of a whole number in float64, which may be larger than any integer."""
+    return scaled_norm(whole(square_sum, LARGEST_SQUARE_SUM, True))
+
+
+@compiled(inline="always")
 def _exact_float_roots(square_sum):
     """Whether `scaled_norm` of all whole numbers up to ``square_sum`` needs no integers.
 
-    Up to ``target = 2 ** 52``, a root just below a whole number m <= 2 ** 26 is at most ``m - 1 / (2 m)``, farther
-    from m than float64 rounds.
+    Then what follows is finite and far below what an integer holds, too. Up to ``target = 2 ** 52``, a root just below
+    a whole number m <= 2 ** 26 is at most ``m - 1 / (2 m)``, farther from m than float64 rounds.
     """
     return square_sum * SCORE_UNIT * SCORE_UNIT <= 2.0**52
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _is_pure(totals):
-    """Whether at most one class has counts."""
-    classes = 0
+@compiled(inline="always")
+def _is_same_for_all(totals):
+    """Whether no candidate can score more than another: at most one class has counts, too few for the cap of
+    `scaled_norm` (beyond it a split pays, since each side is capped for itself).
+    """
+    classes, largest = 0, np.int64(0)
     for c in range(totals.shape[0]):
         classes += totals[c] > 0
-    return classes <= 1
+        largest = max(largest, totals[c])
+    return classes <= 1 and np.float64(largest) * np.float64(largest) <= LARGEST_SQUARE_SUM
 
 
-@njit(cache=True, nogil=True)
-def add_scores(histogram, totals, squares, products, scores):
+@compiled()
+def add_scores(histogram, totals, left_squares, right_squares, scores):
     """Add one node's score of every candidate to its group's ``scores``.
 
-    With ``l`` the class counts left of a candidate and ``t`` the node's, the squared norm of the right side is
-    ``|t|^2 - 2 t.l + |l|^2``; so one pass a class over running sums gives both sides.
+    One pass a class over running counts gives the squared norms of both sides, each a sum of squares of whole numbers.
+    In float64 such a sum is exact up to 2 ** 53, and rounding is monotone, so whatever exceeds that is at least 2 **
+    53, far above the cap: after the cap of `scaled_norm` the score is the exact one for every number of rows.
 
     Parameters
     ----------
     histogram : int32 array of shape (n_classes, n_bins, n_features)
-        Class counts of the node; not read where there is but one class.
+        Class counts of the node; not read where `_is_same_for_all`.
     totals : int64 array of shape (n_classes,)
         Class counts of the node, all bins together.
-    squares, products : float64 arrays of shape (n_bins - 1, n_features)
-        Room for ``|l|^2`` and ``t.l``.
+    left_squares, right_squares : float64 arrays of shape (n_bins - 1, n_features)
+        Room for the squared norms.
     scores : int64 array of shape (n_features, n_bins - 1)
     """
     n_features = histogram.shape[2]
-    if _is_pure(totals):
+    if _is_same_for_all(totals):
         # The two norms are the numbers of rows, which add up to the node's.
         unsplit = np.int64(0)
         for c in range(totals.shape[0]):
@@ -193,40 +205,38 @@ def add_scores(histogram, totals, squares, products, scores):
             for b in range(scores.shape[1]):
                 scores[f, b] += unsplit
         return
-    squares[:] = 0.0
-    products[:] = 0.0
-    whole = 0.0
+    left_squares[:] = 0.0
+    right_squares[:] = 0.0
+    of_node = 0.0
     left = np.empty(n_features, dtype=np.int32)
     for c in range(totals.shape[0]):
         if totals[c] == 0:
             continue
         total = np.float64(totals[c])
-        whole += total * total
+        of_node += total * total
         left[:] = 0
         plane = histogram[c]
-        for b in range(squares.shape[0]):
-            counts, square, product = plane[b], squares[b], products[b]
+        for b in range(left_squares.shape[0]):
+            counts, square, rest = plane[b], left_squares[b], right_squares[b]
             for f in range(n_features):
                 left[f] += counts[f]
                 n = np.float64(left[f])
                 square[f] += n * n
-                product[f] += total * n
-    if _exact_float_roots(whole):
-        for b in range(squares.shape[0]):
-            square, product = squares[b], products[b]
+                rest[f] += (total - n) * (total - n)
+    if _exact_float_roots(of_node):
+        for b in range(left_squares.shape[0]):
+            square, rest = left_squares[b], right_squares[b]
             for f in range(n_features):
-                right = whole - 2.0 * product[f] + square[f]
-                square[f] = np.floor(SCORE_UNIT * np.sqrt(square[f])) + np.floor(SCORE_UNIT * np.sqrt(right))
+                square[f] = np.floor(SCORE_UNIT * np.sqrt(square[f])) + np.floor(SCORE_UNIT * np.sqrt(rest[f]))
             for f in range(n_features):
                 scores[f, b] += np.int64(square[f])
     else:
-        for b in range(squares.shape[0]):
+        for b in range(left_squares.shape[0]):
             for f in range(n_features):
-                right = whole - 2.0 * products[b, f] + squares[b, f]
-                scores[f, b] += scaled_norm(np.int64(squares[b, f])) + scaled_norm(np.int64(right))
+                scores[f, b] += _capped_norm(left_squares[b, f]) + _capped_norm(right_squares[b, f])
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def level_scores(codes, y, starts, group, n_groups, n_classes, n_bins):
     """Scores of all candidates of one level, summed over the nodes of each group.
 
@@ -245,20 +255,20 @@ def level_scores(codes, y, starts, group, n_groups, n_classes, n_bins):
     n_features = codes.shape[1]
     scores = np.zeros((n_groups, n_features, n_bins - 1), dtype=np.int64)
     histogram = np.empty((n_classes, n_bins, n_features), dtype=np.int32)
-    squares = np.empty((n_bins - 1, n_features))
-    products = np.empty((n_bins - 1, n_features))
+    left_squares = np.empty((n_bins - 1, n_features))
+    right_squares = np.empty((n_bins - 1, n_features))
     totals = class_counts(y, starts, n_classes)
     for v in range(starts.shape[0] - 1):
-        if not _is_pure(totals[v]):
+        if not _is_same_for_all(totals[v]):
             for c in range(n_classes):
                 if totals[v, c] > 0:
                     histogram[c] = 0
             count_classes(codes, y, starts[v], starts[v + 1], histogram)
-        add_scores(histogram, totals[v], squares, products, scores[group[v]])
+        add_scores(histogram, totals[v], left_squares, right_squares, scores[group[v]])
     return scores
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def level_scores_by_difference(codes, y, starts, parents, group, n_groups):
     """`level_scores` where each node's histogram costs only its smaller sibling's rows.
 
@@ -276,8 +286,8 @@ def level_scores_by_difference(codes, y, starts, parents, group, n_groups):
     _, n_classes, n_bins, n_features = parents.shape
     scores = np.zeros((n_groups, n_features, n_bins - 1), dtype=np.int64)
     histograms = np.zeros((n_nodes, n_classes, n_bins, n_features), dtype=np.int32)
-    squares = np.empty((n_bins - 1, n_features))
-    products = np.empty((n_bins - 1, n_features))
+    left_squares = np.empty((n_bins - 1, n_features))
+    right_squares = np.empty((n_bins - 1, n_features))
     totals = class_counts(y, starts, n_classes)
     if n_nodes == 1:
         count_classes(codes, y, starts[0], starts[1], histograms[0])
@@ -289,17 +299,17 @@ def level_scores_by_difference(codes, y, starts, parents, group, n_groups):
             count_classes(codes, y, starts[small], starts[small + 1], histograms[small])
             for c in range(n_classes):
                 if totals[large, c] > 0:
-                    whole = parents[pair, c].reshape(-1)
+                    both = parents[pair, c].reshape(-1)
                     part = histograms[small, c].reshape(-1)
                     rest = histograms[large, c].reshape(-1)
-                    for k in range(whole.shape[0]):
-                        rest[k] = whole[k] - part[k]
+                    for k in range(both.shape[0]):
+                        rest[k] = both[k] - part[k]
     for v in range(n_nodes):
-        add_scores(histograms[v], totals[v], squares, products, scores[group[v]])
+        add_scores(histograms[v], totals[v], left_squares, right_squares, scores[group[v]])
     return scores, histograms
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def left_counts(codes, y, starts, n_classes, n_bins):
     """Class counts left of every candidate of every node.
 
@@ -323,7 +333,7 @@ def left_counts(codes, y, starts, n_classes, n_bins):
     return counts
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _gini(counts):
     # A child without any count says nothing: its Gini is taken as 1, the upper bound, so that it is never preferred.
     total = max(counts.sum(), 1)
@@ -334,7 +344,7 @@ def _gini(counts):
     return 1.0 - agreement
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def smallest_gini(parents, lefts, weighted):
     """Candidate of each node whose children have the smallest average Gini; the first of equals.
 
@@ -371,7 +381,7 @@ def smallest_gini(parents, lefts, weighted):
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def useful_thresholds(lower, upper, n_groups, n_thresholds):
     """Which thresholds lie inside the box of some node of a group.
 
@@ -404,7 +414,7 @@ def useful_thresholds(lower, upper, n_groups, n_thresholds):
     return useful
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def child_positions(codes, starts, feature, split):
     """Where each row goes when the rows are sorted into the children of their nodes.
 
@@ -442,7 +452,7 @@ def child_positions(codes, starts, feature, split):
     return positions, child_starts
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def route_rows(rows, positions, out):
     """Write row ``i`` of ``rows`` to row ``positions[i]`` of ``out``."""
     for i in range(rows.shape[0]):
@@ -451,7 +461,7 @@ def route_rows(rows, positions, out):
             target[g] = source[g]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def route_labels(y, positions):
     """A copy of the labels in the order that `route_rows` gives the rows."""
     out = np.empty_like(y)
@@ -460,7 +470,7 @@ def route_labels(y, positions):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def class_counts(y, starts, n_classes):
     """Class counts of each node; int64 array of shape (n_nodes, n_classes)."""
     counts = np.zeros((starts.shape[0] - 1, n_classes), dtype=np.int64)

@@ -49,15 +49,16 @@ def grow_by_noisy_counts(
     candidates = candidates_of(X, schema, settings, bounds, noise)
     n_classes = schema.n_outputs
     entries = iter(tree_plan.count_entries)
-    # The published plan is one entry for all nodes: it is charged once, here.
+    # The published plan is one entry for all nodes: it is charged once, here, and its queries are drawn one by one.
     every_node = settings.accounting == "published"
     root = np.bincount(y, minlength=n_classes)[None, :]
-    counts = np.maximum(tree_plan.counts.release(root, next(entries), ledger, noise), 0)
+    paid = tree_plan.counts.charge(next(entries), ledger)
+    counts = np.maximum(paid.draw(root, noise), 0)
     starts = np.array([0, len(y)], dtype=np.int64)
     tree = _Growing(counts)
     for _ in range(settings.depth):
         if not every_node:
-            ledger.charge(next(entries))
+            paid = tree_plan.counts.charge(next(entries), ledger)
         is_open = np.count_nonzero(counts, axis=1) > 1
         if not is_open.any():
             counts = counts[:0]
@@ -70,7 +71,9 @@ def grow_by_noisy_counts(
         node = np.arange(len(counts))
         codes = candidates.codes(starts, node, len(node))
         left = kernels.left_counts(codes, y, starts, n_classes, candidates.n_thresholds + 1)
-        noised = np.maximum(tree_plan.counts.draw(left, noise), 0).reshape(len(node), -1, n_classes)
+        queries = left.size // n_classes  # published: each of them; else those of one node, as nodes hold disjoint rows
+        noised = np.maximum(paid.draw(left, noise, queries if every_node else queries // len(node)), 0)
+        noised = noised.reshape(len(node), -1, n_classes)
         picked = kernels.smallest_gini(counts, noised, settings.gini == "weighted")
         feature, split = np.divmod(picked, candidates.n_thresholds)
         left_child = noised[node, picked]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dpforest.compiled import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _plogp_table(size):
     table = np.zeros(size + 1)
     for n in range(2, size + 1):
@@ -14,9 +15,28 @@ def _plogp_table(size):
     return table
 
 
-@njit(cache=True, nogil=True)
-def grow_at_own_values(columns, y, n_classes, order, strength, max_depth, min_leaf, rng):
-    """Grow one tree; each split is drawn with probability proportional to ``exp(strength * gain)``.
+@compiled()
+def grow_at_own_values(
+    columns,
+    y,
+    n_classes,
+    order,
+    strength,
+    max_depth,
+    min_leaf,
+    feature,
+    threshold,
+    left,
+    depth,
+    first,
+    last,
+    v,
+    n_nodes,
+    draws,
+):
+    """Grow one tree node by node; each split is drawn with probability proportional to ``exp(strength * gain)``.
+
+    Ends where ``draws`` might not suffice for the next node: call it again with more, to go on from there.
 
     Parameters
     ----------
@@ -30,23 +50,19 @@ def grow_at_own_values(columns, y, n_classes, order, strength, max_depth, min_le
     strength : float
         Infinite: the largest gain, the first of equals; minus infinity: the smallest.
     max_depth, min_leaf : int
-    rng : numpy Generator
+    feature, threshold, left, depth, first, last : arrays of shape (2 n_rows - 1,)
+        The tree so far; is written to. Node ``v`` holds the rows ``order[0, first[v]:last[v]]``.
+    v, n_nodes : int
+        Nodes that are finished, and that there are.
+    draws : float64 array
+        Standard exponential draws, for all candidates of a node at least; none where ``strength`` is infinite.
 
     Returns
     -------
-    feature, threshold, left, depth, first, last : arrays of shape (n_nodes,)
-        Node ``v`` holds the rows ``order[0, first[v]:last[v]]``.
+    v, n_nodes, used : int
+        The same, and how many draws were used.
     """
     n_features, n_rows = order.shape
-    most = max(2 * n_rows - 1, 1)
-    feature = np.full(most, -1, dtype=np.int32)
-    threshold = np.zeros(most)
-    left = np.full(most, -1, dtype=np.int32)
-    depth = np.zeros(most, dtype=np.int32)
-    first = np.zeros(most, dtype=np.int64)
-    last = np.zeros(most, dtype=np.int64)
-    last[0] = n_rows
-    n_nodes = 1
     plogp = _plogp_table(n_rows if n_classes > 0 else 1)
     totals = np.zeros(max(n_classes, 1))
     lefts = np.zeros(max(n_classes, 1))
@@ -54,13 +70,15 @@ def grow_at_own_values(columns, y, n_classes, order, strength, max_depth, min_le
     spare = np.empty(n_rows, dtype=np.int32)
     greedy = np.isinf(strength)
     direction = 1.0 if strength > 0 else -1.0
-    v = 0
+    used = 0
     while v < n_nodes:
         a, b = first[v], last[v]
         n = b - a
         if n < 2 * min_leaf or depth[v] >= max_depth:
             v += 1
             continue
+        if not greedy and len(draws) - used < n_features * (n - 1):
+            break
         whole, unlike = 0.0, False
         of_node = 0.0
         if n_classes > 0:
@@ -111,7 +129,8 @@ def grow_at_own_values(columns, y, n_classes, order, strength, max_depth, min_le
                 if greedy:
                     noised = direction * gain
                 else:
-                    noise = rng.standard_exponential()
+                    noise = draws[used]
+                    used += 1
                     noised = strength * gain
                     # -log(noise) is below 1 / noise, so that most candidates need no logarithm.
                     if not noise * (largest - noised) >= 1.0:
@@ -143,10 +162,10 @@ def grow_at_own_values(columns, y, n_classes, order, strength, max_depth, min_le
         depth[n_nodes + 1] = depth[v] + 1
         n_nodes += 2
         v += 1
-    return feature[:n_nodes], threshold[:n_nodes], left[:n_nodes], depth[:n_nodes], first[:n_nodes], last[:n_nodes]
+    return v, n_nodes, used
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def leaf_values(y, n_classes, rows, left, first, last):
     """Exact mean of the targets, or shares of the classes, in every leaf; shape (n_nodes, max(n_classes, 1)).
 

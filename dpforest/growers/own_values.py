@@ -17,6 +17,8 @@ from dpforest.forest.codec import fill_inner_nodes
 from dpforest.growers.own_value_kernels import grow_at_own_values, leaf_values
 from dpforest.schema import Schema
 
+# Noise that is drawn at once, at least.
+_DRAWS = 1 << 15
 UNPROTECTED = (
     "thresholds are values of records, so a tree prints parts of records",
     "leaf means and record counts carry no noise",
@@ -49,6 +51,7 @@ def grow_with_own_values(
     epsilon : float
         Of one split; ``inf`` takes the largest gain.
     rng : Generator
+        Is left further on than the tree needed.
     sensitivity : float
         What the exponent divides by, in the unit of the gain: squared units of the target, or bits. The paper does
         not give it.
@@ -74,9 +77,7 @@ def grow_with_own_values(
     n_classes = len(schema.classes)
     order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
     strength = (-1.0 if sign_as_printed else 1.0) * (math.inf if math.isinf(epsilon) else epsilon / (2.0 * sensitivity))
-    feature, threshold, left, _, first, last = grow_at_own_values(
-        columns, y, n_classes, order, strength, depth, min_leaf, rng
-    )
+    feature, threshold, left, first, last = _grow(columns, y, n_classes, order, strength, depth, min_leaf, rng)
     is_leaf = left < 0
     value = leaf_values(y, n_classes, order[0], left, first, last)
     forest = Forest(
@@ -93,3 +94,31 @@ def grow_with_own_values(
     )
     fill_inner_nodes(forest)
     return forest
+
+
+def _grow(
+    columns: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    order: np.ndarray,
+    strength: float,
+    depth: int,
+    min_leaf: int,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, ...]:
+    """Feature, threshold, left child, first and last row of every node; draws for the kernel, which must not itself."""
+    most = 2 * len(y) - 1
+    feature, left = np.full(most, -1, dtype=np.int32), np.full(most, -1, dtype=np.int32)
+    threshold, depths = np.zeros(most), np.zeros(most, dtype=np.int32)
+    first, last = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
+    last[0] = len(y)
+    done, n_nodes, draws = 0, 1, np.empty(0)
+    while True:
+        done, n_nodes, used = grow_at_own_values(
+            columns, y, n_classes, order, strength, depth, min_leaf,
+            feature, threshold, left, depths, first, last, done, n_nodes, draws,
+        )  # fmt: skip
+        if done == n_nodes:
+            return feature[:n_nodes], threshold[:n_nodes], left[:n_nodes], first[:n_nodes], last[:n_nodes]
+        wanted = max(_DRAWS, len(columns) * int(last[done] - first[done]))
+        draws = np.concatenate([draws[used:], rng.standard_exponential(wanted)])

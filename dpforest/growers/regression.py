@@ -9,7 +9,9 @@ Proof of its sensitivity. A row lies in one child of every candidate. There ``| 
 inequality), so with the number of rows added, which is the same for all candidates and changes no choice, the score
 rises by between 0 and 2. Directions are rounded towards zero to multiples of 1 / DIRECTION_UNIT, which shortens them,
 and norms are rounded down: ``floor(x + d) - floor(x)`` lies in [0, 2 DIRECTION_UNIT] for d in it. So the integer score
-is monotone with sensitivity ``2 DIRECTION_UNIT``, which is what `dpforest.mechanisms.Selection` asks for.
+is monotone with sensitivity ``2 DIRECTION_UNIT``, which is what `dpforest.mechanisms.Selection` asks for. Norms are
+capped where their squares would leave 64 bits (`regression_kernels.capped_norm`), for every number of rows: ``min(x,
+cap)`` changes by no more than x does, in the same direction.
 
 Against the sum of squares ``(sum y)^2 / n`` of targets in [-B, B], whose rise lies in (-3 B^2, B^2], a spread of
 4 B^2: near a mean, a gain in variance counts ``pi^2 / 4 = 2.5`` times as much at the same epsilon. A quarter turn
@@ -41,13 +43,12 @@ from dpforest.growers.candidates import GridCandidates, rows_of_trees
 from dpforest.growers.regression_kernels import DIRECTION_UNIT, direction_scores, sums_by_node
 from dpforest.growers.settings import Auto, GrowerSettings, ResolvedSettings
 from dpforest.ledger import Entry, Ledger
+from dpforest.mechanisms import whole_numbers
 from dpforest.noise import Noise
-from dpforest.schema import Schema
+from dpforest.schema import Schema, check_range
 
 TARGET_UNIT = 4096
 SCORE_SENSITIVITY = 2 * DIRECTION_UNIT
-# Squared norms of sums of that many directions fit 64-bit integers.
-_MOST_ROWS = 1 << 22
 _USELESS = -(1 << 50)
 # What is taken for granted, in shares of the target range, when a node is shrunk towards its parent: the standard
 # deviation of records in a node, and of node means around their parent's. Fixed public numbers.
@@ -147,6 +148,7 @@ def resolve_regression(settings: RegressionSettings, epsilon: float, rows: int, 
             f"target_clip [{low:g}, {high:g}] must lie inside the schema's target_range "
             f"[{schema.target_range[0]:g}, {schema.target_range[1]:g}], with low < high"
         )
+    check_range("target_clip", low, high)
     doublings = math.log2(max(1.0, rows * min(epsilon, 1e6 / rows) / settings.trees))
     random_splits = doublings < _CHOOSING_PAYS
     plain: dict[str, Any] = {**settings.splits().__dict__, "smoothing": "none"}
@@ -203,15 +205,13 @@ def grow_regressor(
     BudgetExceeded
         The ledger has less than ``epsilon`` left.
     DPForestError
-        A target is no finite number, or there are too many rows for one tree.
+        A target is no finite number.
     """
     plans = _plans(resolved, epsilon, schema)
     ledger.require(entry for tree in plans for entry in tree.entries)
     y = np.asarray(y, dtype=np.float64)
     if not np.isfinite(y).all():
         raise DPForestError("a target is no finite number: drop or fill such rows first")
-    if len(y) > _MOST_ROWS:
-        raise DPForestError(f"{len(y)} rows are too many for one regression tree: use at most {_MOST_ROWS}")
     low, high = resolved.target_range
     share = (np.clip(y, low, high) - low) / (high - low)
     return concatenate(
@@ -248,14 +248,14 @@ def _grow(
     # Columns: the direction and the target, in integers; sorted by node like the codes.
     angle = np.pi * share
     values = np.empty((len(share), 3), dtype=np.int32)
-    values[:, 0] = np.trunc(DIRECTION_UNIT * np.cos(angle))
-    values[:, 1] = np.trunc(DIRECTION_UNIT * np.sin(angle))
-    values[:, 2] = np.rint(TARGET_UNIT * share)
+    values[:, 0] = whole_numbers(DIRECTION_UNIT * np.cos(angle), DIRECTION_UNIT, towards_zero=True)
+    values[:, 1] = whole_numbers(DIRECTION_UNIT * np.sin(angle), DIRECTION_UNIT, towards_zero=True)
+    values[:, 2] = whole_numbers(TARGET_UNIT * share, TARGET_UNIT)
     starts = np.array([0, len(share)], dtype=np.int64)
     features, thresholds = [], []
     for level, (choice, entry) in enumerate(tree_plan.choices):
         n_nodes = 1 << level
-        n_groups = n_nodes if settings.shared_below is None else min(n_nodes, 1 << settings.shared_below)
+        n_groups = settings.groups_at(level)
         group = np.arange(n_nodes) * n_groups // n_nodes
         codes = candidates.codes(starts, group, n_groups)
         scores = direction_scores(codes, values, starts, group, n_groups, candidates.n_thresholds + 1)

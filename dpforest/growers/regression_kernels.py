@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dpforest.compiled import compiled
 from dpforest.growers.kernels import floor_root
 
 DIRECTION_UNIT = 256
+_LARGEST_NORM = 1 << 30
 
 
-@njit(cache=True, nogil=True)
+@compiled(inline="always")
+def capped_norm(x, y):
+    """``min(floor(sqrt(x^2 + y^2)), _LARGEST_NORM)`` of whole numbers, in exact integer arithmetic.
+
+    A coordinate that reaches the cap makes the norm reach it too, and below the cap ``x^2 + y^2 < 2 ** 61``: nothing
+    overflows, whatever the number of rows (4,194,304 rows of one direction make the cap).
+    """
+    if abs(x) >= _LARGEST_NORM or abs(y) >= _LARGEST_NORM:
+        return np.int64(_LARGEST_NORM)
+    return min(floor_root(x * x + y * y), np.int64(_LARGEST_NORM))
+
+
+@compiled()
 def direction_scores(codes, directions, starts, group, n_groups, n_bins):
     """Scores of all candidates of one level, summed over the nodes of each group.
 
@@ -26,7 +39,7 @@ def direction_scores(codes, directions, starts, group, n_groups, n_bins):
     Returns
     -------
     int64 array of shape (n_groups, n_features, n_bins - 1)
-        ``floor|sum left| + floor|sum right| + DIRECTION_UNIT * rows`` of every node.
+        ``floor|sum left| + floor|sum right| + DIRECTION_UNIT * rows`` of every node, norms capped by `capped_norm`.
     """
     n_features = codes.shape[1]
     scores = np.zeros((n_groups, n_features, n_bins - 1), dtype=np.int64)
@@ -50,11 +63,11 @@ def direction_scores(codes, directions, starts, group, n_groups, n_bins):
                 x += sums[b, f, 0]
                 y += sums[b, f, 1]
                 rest_x, rest_y = whole_x - x, whole_y - y
-                out[f, b] += of_all + floor_root(x * x + y * y) + floor_root(rest_x * rest_x + rest_y * rest_y)
+                out[f, b] += of_all + capped_norm(x, y) + capped_norm(rest_x, rest_y)
     return scores
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def sums_by_node(values, starts):
     """Sums of the rows of each node; int64 array of shape (n_nodes, n_columns)."""
     sums = np.zeros((starts.shape[0] - 1, values.shape[1]), dtype=np.int64)

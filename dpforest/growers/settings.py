@@ -110,6 +110,15 @@ class ResolvedSettings(GrowerSettings):
     trees: int = 1
     smoothing: Literal["none", "laplace", "shrink"] = "laplace"
 
+    def groups_at(self, level: int) -> int:
+        """Groups of nodes of a level (from 0) that share a split."""
+        return 1 << (level if self.shared_below is None else min(level, self.shared_below))
+
+    def scores(self, n_features: int) -> int:
+        """Candidate splits among which all trees together choose."""
+        thresholds = self.bins - 1 if self.candidates == "grid" else self.thresholds
+        return self.trees * n_features * thresholds * sum(self.groups_at(level) for level in range(self.depth))
+
 
 def resolve(settings: GrowerSettings, epsilon: float, rows: int) -> ResolvedSettings:
     """Fill in ``auto`` from public numbers: the budget and the order of magnitude of the rows.

@@ -1,19 +1,24 @@
 """The privacy ledger: what was released, at what cost, and what it adds up to."""
 
 from dpforest.ledger.accounting import epsilon_of_gaussian, gaussian_mu, renyi_epsilon, total_epsilon
-from dpforest.ledger.entries import ALL_ROWS, Entry, rows_slice
+from dpforest.ledger.entries import ALL_ROWS, Entry, not_covered, rows_slice
 from dpforest.ledger.ledger import RECORD_UNIT, Budget, Guarantee, Ledger
+from dpforest.ledger.numbers import ROUNDING, check_delta_for, rounded_up
 
 __all__ = [
     "ALL_ROWS",
     "RECORD_UNIT",
+    "ROUNDING",
     "Budget",
     "Entry",
     "Guarantee",
     "Ledger",
+    "check_delta_for",
     "epsilon_of_gaussian",
     "gaussian_mu",
+    "not_covered",
     "renyi_epsilon",
+    "rounded_up",
     "rows_slice",
     "total_epsilon",
 ]

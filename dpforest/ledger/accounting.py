@@ -32,6 +32,10 @@ _POPULATION = 10**9
 _FINE, _COARSE = 1e-4, 4e-3
 _SMALL_LOSS = 0.02
 _HARDLY_NOISED = 20.0
+# What privacy loss distributions may take, lest a server or a client chooses numbers that keep others busy: points of
+# the grid of single releases, points of their composition, different costs, and times of a cost that is next to
+# nothing. Beyond them a cheaper bound is taken.
+_MOST_POINTS, _MOST_COMPOSED_POINTS, _MOST_COSTS, _MOST_TINY = 120_000, 2**22, 32, 10**4
 
 
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
@@ -116,8 +120,21 @@ def total_epsilon(entries: Iterable[Entry], delta: float) -> float:
     check_delta(delta)
     if not pure and not sampled:
         return epsilon_of_gaussian(mu, delta)
-    composed = _composed_epsilon(tuple(pure), mu, sampled, delta)
+    grid = _grid(tuple(pure), mu, sampled)
+    if grid is None:
+        return plain + _bound(mu, amplified, delta) if noised else plain
+    composed = _composed_epsilon(tuple(pure), mu, sampled, delta, grid)
     return composed if noised else min(plain, composed)
+
+
+def _bound(mu: float, amplified: list[Entry], delta: float) -> float:
+    """An upper bound of what Gaussian releases cost, in no time: Renyi's if there are few, or without amplification."""
+    everything = math.hypot(mu, math.sqrt(sum(entry.mu**2 * entry.times for entry in amplified)))
+    unamplified = epsilon_of_gaussian(everything, delta)
+    if len(_sampled_costs(amplified)) > _MOST_COSTS:
+        return unamplified
+    gaussian = [Entry("all others", "Gaussian", mu=mu)] if mu else []
+    return min(unamplified, renyi_epsilon([*amplified, *gaussian], delta))
 
 
 def renyi_epsilon(entries: Iterable[Entry], delta: float) -> float:
@@ -193,12 +210,15 @@ def _sampled_costs(entries: list[Entry]) -> tuple[tuple[float, float, int], ...]
 # Every client of a process asks for the same totals, round after round.
 @lru_cache(maxsize=1024)
 def _composed_epsilon(
-    pure: tuple[tuple[float, int], ...], mu: float, sampled: tuple[tuple[float, float, int], ...], delta: float
+    pure: tuple[tuple[float, int], ...],
+    mu: float,
+    sampled: tuple[tuple[float, float, int], ...],
+    delta: float,
+    grid: float,
 ) -> float:
     # Imported here: it takes a second, and a run with one pure epsilon never needs it.
     from dp_accounting.pld import common, privacy_loss_distribution
 
-    grid = _FINE if pure or not sampled else min(_grid(cost * probability) for cost, probability, _ in sampled)
     parts = []
     for epsilon, times in pure:
         parameters = common.DifferentialPrivacyParameters(epsilon, 0.0)
@@ -214,13 +234,37 @@ def _composed_epsilon(
     return float(total.get_epsilon_for_delta(delta))
 
 
-def _grid(loss: float) -> float:
-    """Step of the grid of privacy losses for one release of about that loss.
+def _grid(
+    pure: tuple[tuple[float, int], ...], mu: float, sampled: tuple[tuple[float, float, int], ...]
+) -> float | None:
+    """Step of the grid of privacy losses for these releases; None if it would have too many points.
 
     dp-accounting rounds to the safe side, by about 1e-4 of the total at this step; its own default is much slower for
     losses that are not small.
     """
-    return _FINE if loss < _SMALL_LOSS else min(_COARSE, 0.03 * loss)
+    if len(pure) + len(sampled) > _MOST_COSTS:
+        return None
+    steps = [_FINE if q * cost < _SMALL_LOSS else min(_COARSE, 0.03 * q * cost) for cost, q, _ in sampled]
+    grid = _FINE if pure or not sampled else min(steps)
+    widths = [_gaussian_width(mu, 1.0, 1)] if mu else []
+    grid = max(grid, sum([*widths, *(_gaussian_width(cost, q, 1) for cost, q, _ in sampled)]) / _MOST_POINTS)
+    if any(times > _MOST_TINY and _gaussian_width(cost, q, 1) < 4 * grid for cost, q, times in sampled):
+        return None  # one point: composed time by time, and rounded up each time
+    widths += [_gaussian_width(*cost) for cost in sampled]
+    widths += [_pure_width(epsilon, times) for epsilon, times in pure]
+    return grid if sum(widths) / grid <= _MOST_COMPOSED_POINTS else None
+
+
+def _gaussian_width(mu: float, probability: float, times: int) -> float:
+    """About how far the privacy losses of so many releases spread, beyond which hardly any probability lies."""
+    whole = min(mu**2, 700.0)
+    mean = min(probability * mu**2 / 2, math.log1p(probability**2 * math.expm1(whole)))
+    variance = min(probability * (mu**4 / 4 + mu**2), 4 * mean * (1 + mean))
+    return (times - 1) * mean + 10 * math.sqrt((times - 1) * variance) + mu**2 / 2 + 8 * mu
+
+
+def _pure_width(epsilon: float, times: int) -> float:
+    return min(2 * epsilon * times, times * epsilon * math.tanh(epsilon / 2) + 10 * epsilon * math.sqrt(times))
 
 
 @lru_cache(maxsize=4)
@@ -251,12 +295,20 @@ def _renyi_epsilon(costs: tuple[tuple[float, float, int], ...], fixed_size: bool
             event = dp_accounting.PoissonSampledDpEvent(probability, event)
         with _quiet("absl"):
             accountant.compose(event, times)
-    return float(accountant.get_epsilon(delta))
+    with _quiet("absl"):
+        epsilon = float(accountant.get_epsilon(delta))
+    if epsilon > 0:
+        return epsilon
+    # Divergences so small that rounding makes them negative count as nothing there; without amplification none is.
+    return epsilon_of_gaussian(math.sqrt(sum(mu**2 * times for mu, _, times in costs)), delta)
 
 
 @contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Without the logger's warnings: an order whose series does not converge is left out, which is safe."""
+    """Without the logger's warnings.
+
+    An order whose series does not converge is left out, which is safe; divergences below 0 are seen to by the caller.
+    """
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
 from dpforest.errors import DPForestError
 
 ALL_ROWS = "all"
+# Beyond it the rounding of a sum of so many small costs would show.
+_MOST_TIMES = 10**9
 
 
 def rows_slice(family: str, part: int | str) -> str:
@@ -86,8 +88,11 @@ class Entry:
             raise DPForestError(
                 f"ledger entry {self.what!r}: sampling is only accounted for Gaussian noise on all rows"
             )
-        if self.times < 1:
-            raise DPForestError(f"ledger entry {self.what!r}: times {self.times} must be at least 1")
+        if isinstance(self.times, bool) or not isinstance(self.times, int) or not 1 <= self.times <= _MOST_TIMES:
+            raise DPForestError(
+                f"ledger entry {self.what!r}: times must be a whole number from 1 to {_MOST_TIMES:,}, "
+                f"not {str(self.times)[:40]}"
+            )
         if self.protected and not self.epsilon and not self.mu:
             raise DPForestError(f"ledger entry {self.what!r}: a protected release costs epsilon or mu")
 
@@ -121,6 +126,38 @@ class Entry:
             raise DPForestError(f"not a ledger entry: {error!r}") from error
 
 
+def not_covered(entries: Iterable[Entry], by: Iterable[Entry]) -> list[Entry]:
+    """What of some entries, with how many times, is not among others: as multisets of single releases.
+
+    Entries are the same if they name the same release, mechanism and rows and cost the same up to rounding; notes,
+    sensitivities and scales are words to the reader. Nothing is composed, so that it takes no time to find out.
+    """
+    stock: dict[tuple[Any, ...], list[tuple[Entry, list[int]]]] = {}
+    for entry in by:
+        stock.setdefault(_kind(entry), []).append((entry, [entry.times]))
+    missing = []
+    for entry in entries:
+        left = entry.times
+        for other, there in stock.get(_kind(entry), ()):
+            if left and _costs_the_same(entry, other):
+                taken = min(left, there[0])
+                left, there[0] = left - taken, there[0] - taken
+        if left:
+            missing.append(replace(entry, times=left))
+    return missing
+
+
+def _kind(entry: Entry) -> tuple[Any, ...]:
+    return entry.what, entry.mechanism, entry.rows, entry.fixed_size, entry.protected
+
+
+def _costs_the_same(one: Entry, other: Entry) -> bool:
+    # Another machine may round the last digits of a cost otherwise.
+    return all(
+        math.isclose(getattr(one, name), getattr(other, name), rel_tol=1e-9) for name in ("epsilon", "mu", "sampling")
+    )
+
+
 _NAMES = tuple(field.name for field in fields(Entry))
 
 
@@ -145,7 +182,7 @@ def _checked(
         mechanism=_text(mechanism),
         epsilon=_cost(epsilon),
         mu=_cost(mu),
-        times=int(times),
+        times=times,
         rows=_text(rows),
         sampling=_cost(sampling),
         fixed_size=bool(fixed_size),

@@ -11,10 +11,9 @@ from typing import Any
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger.accounting import check_delta, total_epsilon
 from dpforest.ledger.entries import Entry
+from dpforest.ledger.numbers import ROUNDING, rounded_up
 
 RECORD_UNIT = "one record added to or removed from one client's training rows"
-# Shares of a budget are sums of floating-point numbers; a total this close to the budget is the budget.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ class Guarantee:
             return f"guarantee: none ({'; '.join(self.reasons)})"
         if math.isinf(self.epsilon):
             return "guarantee: none (epsilon = inf, nothing is noised)"
-        delta = f", delta = {self.delta:g}" if self.delta else " (pure)"
-        return f"epsilon = {self.epsilon:.4g}{delta} for {self.unit}; {self.trust}"
+        delta = f", delta = {rounded_up(self.delta)}" if self.delta else " (pure)"
+        return f"epsilon = {rounded_up(self.epsilon, 4)}{delta} for {self.unit}; {self.trust}"
 
 
 class Ledger:
@@ -87,11 +86,21 @@ class Ledger:
         self.unit = unit
         self.trust = trust
         self._entries: list[Entry] = []
+        self._releases = 0
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """What has been released so far."""
         return tuple(self._entries)
+
+    @property
+    def releases(self) -> int:
+        """How many times a mechanism has drawn under this ledger since it was made or read."""
+        return self._releases
+
+    def note_release(self) -> None:
+        """Count a release; mechanisms call this when they draw."""
+        self._releases += 1
 
     def require(self, planned: Iterable[Entry]) -> None:
         """Refuse a plan that would exceed the budget, before any data is touched.
@@ -102,14 +111,15 @@ class Ledger:
             The entries so far and the planned ones cost more than the budget.
         """
         protected = [e for e in (*self._entries, *planned) if e.protected]
-        allowed = self.budget.epsilon * (1 + _ROUNDING)
+        allowed = self.budget.epsilon * (1 + ROUNDING)
         # Plain addition is enough most of the time, and quick.
         if all(e.epsilon for e in protected) and total_epsilon(protected, 0.0) <= allowed:
             return
         would = total_epsilon(protected, self.budget.delta)
         if would > allowed:
             raise BudgetExceeded(
-                f"the planned releases would bring epsilon to {would:.6g}, the budget is {self.budget.epsilon:g}: "
+                f"the planned releases would bring epsilon to {rounded_up(would)}, the budget is "
+                f"{rounded_up(self.budget.epsilon)}: "
                 "raise the budget, or release less"
             )
 

@@ -1,7 +1,20 @@
 """Mechanisms: each draws its noise and writes its cost to the ledger; nothing else touches data."""
 
+from dpforest.mechanisms.base import Cost, Mechanism, Paid
 from dpforest.mechanisms.counts import DiscreteLaplaceCounts
 from dpforest.mechanisms.gaussian import DiscreteGaussianSums
+from dpforest.mechanisms.real_sums import GaussianSums
 from dpforest.mechanisms.selection import SELECTIONS, Selection
+from dpforest.mechanisms.whole import whole_numbers
 
-__all__ = ["SELECTIONS", "DiscreteGaussianSums", "DiscreteLaplaceCounts", "Selection"]
+__all__ = [
+    "SELECTIONS",
+    "Cost",
+    "DiscreteGaussianSums",
+    "DiscreteLaplaceCounts",
+    "GaussianSums",
+    "Mechanism",
+    "Paid",
+    "Selection",
+    "whole_numbers",
+]

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpforest.ledger import ALL_ROWS, Entry, Ledger
+from dpforest.mechanisms.base import Cost, Mechanism
 from dpforest.noise import Noise, check_scale
 
 
 @dataclass(frozen=True)
-class DiscreteLaplaceCounts:
+class DiscreteLaplaceCounts(Mechanism):
     """Release integer counts under pure differential privacy.
 
     Parameters
@@ -55,42 +55,13 @@ class DiscreteLaplaceCounts:
         rate = self.epsilon / self.sensitivity
         return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
 
-    def entry(self, what: str, rows: str = ALL_ROWS, times: int = 1, note: str = "") -> Entry:
-        """The ledger line of such a release, for plans."""
-        return Entry(
-            what,
-            "discrete Laplace",
-            epsilon=self.epsilon,
-            rows=rows,
-            times=times,
-            note=note,
-            sensitivity=self.sensitivity,
-            scale=self.scale,
-        )
+    @property
+    def cost(self) -> Cost:
+        return Cost("discrete Laplace", epsilon=self.epsilon, sensitivity=self.sensitivity, scale=self.scale)
 
-    def release(self, counts: np.ndarray, entry: Entry, ledger: Ledger, noise: Noise) -> np.ndarray:
-        """Charge ``entry`` and return noised counts.
-
-        Parameters
-        ----------
-        counts : ndarray of integers
-            True counts; may hold several disjoint groups of records.
-        entry : Entry
-            From `entry`.
-
-        Returns
-        -------
-        ndarray of int64, shape of ``counts``
-            May be negative; clipping is free.
-        """
-        ledger.charge(entry)
-        return self.draw(counts, noise)
-
-    def draw(self, counts: np.ndarray, noise: Noise) -> np.ndarray:
-        """Noised counts, int64 in the shape of ``counts``, under an entry that has been charged already (one entry,
-        many disjoint nodes).
-        """
-        exact = np.asarray(counts, dtype=np.int64)
+    def _noised(self, values: np.ndarray, noise: Noise) -> np.ndarray:
+        """Noised counts, int64 in the shape of ``values``; may be negative, clipping is free."""
+        exact = np.asarray(values, dtype=np.int64)
         if math.isinf(self.epsilon):
             return exact.copy()
         return exact + noise.discrete_laplace(self.scale, exact.shape)

@@ -35,14 +35,15 @@ from typing import Self
 import numpy as np
 
 from dpforest.errors import DPForestError
-from dpforest.ledger import ALL_ROWS, Entry, Ledger
+from dpforest.ledger import ALL_ROWS, Entry
+from dpforest.mechanisms.base import Cost, Mechanism
 from dpforest.noise import Noise, check_scale
 
 _ROUNDING_VARIANCE = 9.0
 
 
 @dataclass(frozen=True)
-class DiscreteGaussianSums:
+class DiscreteGaussianSums(Mechanism):
     """Release sums of integer vectors under Gaussian differential privacy.
 
     Parameters
@@ -53,7 +54,7 @@ class DiscreteGaussianSums:
         Largest squared L2 norm of what one record adds.
     shares : int
         How many parties add a share of the noise to their part of a sum that nobody sees alone. The cost is that of
-        the sum. `draw` and `release` give one party's part.
+        the sum. `release` gives one party's part.
 
     Raises
     ------
@@ -99,39 +100,20 @@ class DiscreteGaussianSums:
         """Of one party's noise."""
         return self.share**2
 
+    @property
+    def cost(self) -> Cost:
+        sensitivity = math.sqrt(self.squared_sensitivity)
+        return Cost("discrete Gaussian", mu=self.mu, sensitivity=sensitivity, scale=self.sigma)
+
     def entry(self, what: str, rows: str = ALL_ROWS, times: int = 1, note: str = "") -> Entry:
-        """The ledger line of such a release, for plans."""
         if self.shares > 1:
             of_sum = f"cost of the sum with the noise of {self.shares} parties"
             note = f"{note}; {of_sum}" if note else of_sum
-        return Entry(
-            what,
-            "discrete Gaussian",
-            mu=self.mu,
-            rows=rows,
-            times=times,
-            note=note,
-            sensitivity=math.sqrt(self.squared_sensitivity),
-            scale=self.sigma,
-        )
+        return super().entry(what, rows, times, note)
 
-    def release(self, sums: np.ndarray, entry: Entry, ledger: Ledger, noise: Noise) -> np.ndarray:
-        """Charge ``entry`` and return noised sums.
-
-        Parameters
-        ----------
-        sums : ndarray of integers
-            With ``entry.times`` above 1, as many vectors one behind the other, to each of which a record may add
-            its share.
-        entry : Entry
-            From `entry`.
-
-        Returns
-        -------
-        ndarray of int64, shape of ``sums``
-        """
-        ledger.charge(entry)
-        exact = np.asarray(sums, dtype=np.int64)
+    def _noised(self, values: np.ndarray, noise: Noise) -> np.ndarray:
+        """Noised sums, int64 in the shape of ``values``."""
+        exact = np.asarray(values, dtype=np.int64)
         if self.sigma == 0:
             return exact.copy()
         return exact + noise.discrete_gaussian(self.share, exact.shape)

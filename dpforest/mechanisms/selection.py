@@ -24,15 +24,15 @@ from typing import Literal
 import numpy as np
 
 from dpforest.errors import DPForestError
-from dpforest.ledger import ALL_ROWS, Entry, Ledger
-from dpforest.noise import Noise
+from dpforest.mechanisms.base import Cost, Mechanism
+from dpforest.noise import Noise, check_scale
 
 SELECTIONS = ("permute_and_flip", "exponential")
 SelectionKind = Literal["permute_and_flip", "exponential"]
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(Mechanism):
     """Choose one candidate per group of disjoint records.
 
     Parameters
@@ -51,44 +51,28 @@ class Selection:
     def __post_init__(self) -> None:
         if self.kind not in SELECTIONS:
             raise DPForestError(f"selection {self.kind!r} must be one of {', '.join(SELECTIONS)}")
+        check_scale(self.scale)
 
     @property
     def scale(self) -> float:
         """Of the noise, or what scores are divided by in the exponential mechanism."""
-        return self.sensitivity / self.epsilon
+        return self.sensitivity / self.epsilon if self.epsilon else math.inf
 
-    def entry(self, what: str, rows: str = ALL_ROWS, times: int = 1, note: str = "") -> Entry:
-        """The ledger line of such a choice, for plans."""
+    @property
+    def cost(self) -> Cost:
         name = {"permute_and_flip": "permute-and-flip", "exponential": "exponential mechanism"}[self.kind]
-        return Entry(
-            what,
-            name,
-            epsilon=self.epsilon,
-            rows=rows,
-            times=times,
-            note=note,
-            sensitivity=self.sensitivity,
-            scale=self.scale,
-        )
+        return Cost(name, epsilon=self.epsilon, sensitivity=self.sensitivity, scale=self.scale)
 
-    def release(self, scores: np.ndarray, entry: Entry, ledger: Ledger, noise: Noise) -> np.ndarray:
-        """Charge ``entry`` and choose one candidate a row.
+    def _noised(self, values: np.ndarray, noise: Noise) -> np.ndarray:
+        """Chosen columns, int64 of shape (n_groups,).
 
         Parameters
         ----------
-        scores : ndarray of int64, shape (n_groups, n_candidates)
-            A record may change the scores of one group only.
-        entry : Entry
-            From `entry`.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_groups,)
-            Chosen columns.
+        values : ndarray of int64, shape (n_groups, n_candidates)
+            Scores; a record may change those of one group only.
         """
-        ledger.charge(entry)
         if math.isinf(self.epsilon):
-            return np.argmax(scores, axis=1)
+            return np.argmax(values, axis=1)
         if self.kind == "exponential":
-            return noise.exponential_mechanism(scores, self.scale)
-        return noise.permute_and_flip(scores, self.scale)
+            return noise.exponential_mechanism(values, self.scale)
+        return noise.permute_and_flip(values, self.scale)

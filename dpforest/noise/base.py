@@ -30,7 +30,7 @@ def check_scale(scale: float) -> None:
 class Noise(ABC):
     """A source of privacy noise.
 
-    Only mechanisms draw from it. All samplers return integers, so that no low-order bits of a
+    Only mechanisms and samplers of units draw from it. All draws are integers, so that no low-order bits of a
     floating-point number can betray the data (Mironov 2012).
     """
 
@@ -74,5 +74,21 @@ class Noise(ABC):
         """Row-wise draw with probability proportional to ``exp(score / scale)``; shapes as above."""
 
     @abstractmethod
+    def bernoulli(self, probability: float, size: int) -> np.ndarray:
+        """Independent draws that are true with a probability, or with less of it by at most 2^-53; bool of (size,).
+
+        For samples whose secrecy a proof of amplification needs. Less is covered too: a sample with probability p' < p
+        is one with p from which units are dropped by a coin, so its hockey-stick divergences, which are jointly convex,
+        are at most p' / p of those.
+        """
+
+    @abstractmethod
+    def sample(self, population: int, size: int) -> np.ndarray:
+        """Different numbers below ``population``, every set of them equally likely; int64 of (size,).
+
+        For samples whose secrecy a proof of amplification needs.
+        """
+
+    @abstractmethod
     def generator(self) -> np.random.Generator:
-        """Randomness that is no privacy noise: shuffles, subsampling, random thresholds."""
+        """Randomness that no proof needs to be secret: shuffles, parts of the rows, random thresholds."""

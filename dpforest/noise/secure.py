@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import secrets
 from functools import cache
 from typing import Any
 
@@ -32,6 +34,14 @@ class Secure(Noise):
     def exponential_mechanism(self, scores: np.ndarray, scale: float) -> np.ndarray:
         # OpenDP adds Gumbel noise under this measure, which is the exponential mechanism.
         return self._noisy_max(scores, scale, _opendp().zero_concentrated_divergence())
+
+    def bernoulli(self, probability: float, size: int) -> np.ndarray:
+        # Whole numbers of 53 bits against a bound that is rounded down: never more than the probability.
+        bits = np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64) >> np.uint64(11)
+        return bits < np.uint64(math.floor(probability * 2**53))
+
+    def sample(self, population: int, size: int) -> np.ndarray:
+        return np.array(secrets.SystemRandom().sample(range(population), size), dtype=np.int64)
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng()

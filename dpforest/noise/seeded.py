@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from dpforest.noise.base import Noise, Shape, check_scale
+
+# Draws that are held at once.
+_AT_ONCE = 1 << 15
 
 
 class Seeded(Noise):
     """Vectorised NumPy samplers behind one seed.
+
+    No generator goes into compiled code: Numba runs Python to look into one and passes over what that raises, so that
+    an interrupt at that moment leaves it with pointers to anywhere.
 
     Parameters
     ----------
@@ -48,32 +53,36 @@ class Seeded(Noise):
     def exponential_mechanism(self, scores: np.ndarray, scale: float) -> np.ndarray:
         return np.argmax(scores + self._rng.gumbel(scale=scale, size=scores.shape), axis=1)
 
+    def bernoulli(self, probability: float, size: int) -> np.ndarray:
+        return self._rng.random(size) < probability
+
+    def sample(self, population: int, size: int) -> np.ndarray:
+        return self._rng.choice(population, size, replace=False)
+
     def generator(self) -> np.random.Generator:
         return self._rng
 
 
-@njit(cache=True)
 def _geometric_differences(rng: np.random.Generator, size: int, scale: float) -> np.ndarray:
     """Differences of two geometric variables, which are two-sided geometric (Ghosh et al. 2012).
 
     The whole part of an exponential variable with mean ``scale`` is geometric: ``P[k or more] = exp(-k / scale)``.
     """
     drawn = np.empty(size, dtype=np.int64)
-    for i in range(size):
-        drawn[i] = np.int64(scale * rng.standard_exponential()) - np.int64(scale * rng.standard_exponential())
+    for start in range(0, size, _AT_ONCE):
+        part = drawn[start : start + _AT_ONCE]
+        pairs = (scale * rng.standard_exponential((len(part), 2))).astype(np.int64)
+        np.subtract(pairs[:, 0], pairs[:, 1], out=part)
     return drawn
 
 
-@njit(cache=True)
 def _largest_with_exponential_noise(rng: np.random.Generator, scores: np.ndarray, scale: float) -> np.ndarray:
-    """Row-wise index of the largest ``score + Exponential(scale)``, without storing the noise."""
-    picked = np.empty(scores.shape[0], dtype=np.int64)
-    for i in range(scores.shape[0]):
-        row = scores[i]
-        best, largest = 0, -np.inf
-        for k in range(row.shape[0]):
-            noised = row[k] + scale * rng.standard_exponential()
-            if noised > largest:
-                best, largest = k, noised
-        picked[i] = best
+    """Row-wise index of the largest ``score + Exponential(scale)``; the noise is stored for some rows at a time."""
+    picked = np.empty(len(scores), dtype=np.int64)
+    rows = max(1, _AT_ONCE // max(scores.shape[1], 1))
+    for start in range(0, len(scores), rows):
+        noised = rng.standard_exponential((len(scores[start : start + rows]), scores.shape[1]))
+        noised *= scale
+        noised += scores[start : start + rows]
+        picked[start : start + rows] = noised.argmax(axis=1)
     return picked

@@ -2,7 +2,7 @@
 
 from fl_app.data.partition import Partition, client_rows, client_schema, user_type
 from fl_app.data.registry import build_source
-from fl_app.data.source import DataError, DataSource, Rows
+from fl_app.data.source import DataError, DataSource, Rows, describe_clipped, is_large
 from fl_app.data.split import (
     ClientData,
     Evaluation,
@@ -25,6 +25,8 @@ __all__ = [
     "client_roles",
     "client_rows",
     "client_schema",
+    "describe_clipped",
+    "is_large",
     "node_data",
     "public_rows",
     "split_rows",

@@ -19,8 +19,9 @@ import numpy as np
 
 from dpforest.errors import SchemaError
 from dpforest.schema import Feature, Schema
+from fl_app.data.cache import Clipped
 from fl_app.data.files import data_folder
-from fl_app.data.source import DataError, DataSource, Rows, check_choice, inside_bounds
+from fl_app.data.source import DataError, DataSource, Rows, bounded, check_choice, inside_bounds
 
 FILE = "energydata_complete.csv"
 TARGET = "Appliances"
@@ -116,19 +117,19 @@ class AppliancesSource(DataSource):
             raise DataError(f"data set appliances: {folder.absolute()} holds neither {FILE} nor {FILE}.zip")
         return (found[0],)
 
-    def read(self, subject: str) -> tuple[Rows, int]:
+    def read(self, subject: str) -> tuple[Rows, Clipped]:
         """All rows in the order of time."""
         (path,) = self.files(subject)
         days, X, y = _parse(_content(path))
-        X, clipped = self._schema.check_matrix(X, self.settings.out_of_bounds)
-        bounded = np.clip(y, 0.0, self.settings.target_high)
-        outside = bounded != y
+        X, clipped = bounded(X, self._schema, self.settings.out_of_bounds)
+        target = np.clip(y, 0.0, self.settings.target_high)
+        outside = target != y
         if outside.any() and self.settings.out_of_bounds == "refuse":
             raise SchemaError(
                 f"target {TARGET!r} is {y[outside][0]:g}, outside [0, {self.settings.target_high:g}]: "
                 "raise dataset.target_high or set out_of_bounds=clip"
             )
-        return Rows(inside_bounds(X, self._schema), bounded, days), clipped + int(outside.sum())
+        return Rows(inside_bounds(X, self._schema), target, days), {**clipped, TARGET: (int(outside.sum()), len(y))}
 
     @cached_property
     def _schema(self) -> Schema:

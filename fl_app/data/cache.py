@@ -2,8 +2,8 @@
 
 An entry is a folder of ``.npy`` files under ``DPFOREST_CACHE`` (else ``$XDG_CACHE_HOME/dpforest``,
 else ``~/.cache/dpforest``). It is written under a temporary name and renamed, so that several
-processes may build the same entry: one wins, all read whole files. Entries hold private rows, so
-only the user may read them. Deleting the folder is always safe.
+processes may build the same entry: one wins, all read whole files. Entries hold rows, so only the
+user may read them; a real node's rows are not kept here. Deleting the folder is always safe.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ import shutil
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """Raise it whenever the meaning of stored rows changes."""
 
-Built = tuple[dict[str, np.ndarray], int]
+Clipped = Mapping[str, Sequence[int]]
+"""Column to its number of cells that were clipped to their bounds, and of all its cells."""
+Built = tuple[dict[str, np.ndarray], Clipped]
 Item = TypeVar("Item")
 _warned: set[str] = set()
 
@@ -90,7 +92,7 @@ def root() -> Path:
 
 
 def load(dataset: str, key: str, build: Callable[[], Built]) -> Built:
-    """The arrays of an entry, and its number of clipped cells, built and stored when missing.
+    """The arrays of an entry, and what was clipped of them, built and stored when missing.
 
     Parameters
     ----------
@@ -99,15 +101,15 @@ def load(dataset: str, key: str, build: Callable[[], Built]) -> Built:
     key : str
         Digest of all that the arrays depend on.
     build : callable
-        Makes the arrays and the count.
+        Makes the arrays and the counts.
 
     Returns
     -------
     arrays : dict of str to ndarray
         Read-only and memory-mapped, or as built when the cache cannot be written.
-    clipped : int
+    clipped : Clipped
     """
-    entry = root() / dataset / f"{key}-{FORMAT}"
+    entry = _entry(dataset, key)
     if (stored := _read(entry)) is not None:
         return stored
     built = build()
@@ -121,15 +123,35 @@ def load(dataset: str, key: str, build: Callable[[], Built]) -> Built:
     return _read(entry) or built
 
 
+def clipped(dataset: str, key: str) -> Clipped:
+    """What was clipped of the arrays of an entry; empty where it is not stored."""
+    try:
+        return _clipped(_described(_entry(dataset, key)))
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _entry(dataset: str, key: str) -> Path:
+    return root() / dataset / f"{key}-{FORMAT}"
+
+
+def _described(entry: Path) -> Any:
+    return json.loads((entry / "entry.json").read_text(encoding="utf-8"))
+
+
+def _clipped(described: Any) -> Clipped:
+    return {str(name): (int(cells), int(of)) for name, (cells, of) in dict(described["clipped"]).items()}
+
+
 def _read(entry: Path) -> Built | None:
     try:
-        described = json.loads((entry / "entry.json").read_text(encoding="utf-8"))
+        described = _described(entry)
         arrays = {
             # the base class: a memmap subclass would leak into every later computation
             name: np.asarray(np.load(entry / f"{name}.npy", mmap_mode="r", allow_pickle=False)).view(np.ndarray)
             for name in described["arrays"]
         }
-        return arrays, int(described["clipped"])
+        return arrays, _clipped(described)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -139,13 +161,13 @@ def _read(entry: Path) -> Built | None:
 
 
 def _write(entry: Path, built: Built) -> None:
-    arrays, clipped = built
+    arrays, counts = built
     entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=entry.parent))  # mode 0700
     try:
         for name, array in arrays.items():
             np.save(temporary / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
-        described = {"arrays": list(arrays), "clipped": clipped}
+        described = {"arrays": list(arrays), "clipped": dict(counts)}
         (temporary / "entry.json").write_text(json.dumps(described), encoding="utf-8")
         os.rename(temporary, entry)
     except OSError:

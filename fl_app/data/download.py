@@ -24,6 +24,7 @@ from pathlib import Path, PurePosixPath
 
 from fl_app.data import appliances, german_credit, hapt, hugadb, wisdm
 from fl_app.data.source import DataError, check_choice
+from fl_app.screen import run_command
 
 UCI = "https://archive.ics.uci.edu/static/public"
 CHUNK = 1 << 20
@@ -278,4 +279,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -16,11 +16,21 @@ from typing import Literal
 
 from dpforest.schema import Feature, Schema
 from fl_app.data import quality
-from fl_app.data.cache import Recent, state_of
+from fl_app.data.cache import Clipped, Recent, state_of
 from fl_app.data.files import files_by_name
 from fl_app.data.quality import LABEL, SENSORS
-from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer, inside_bounds
+from fl_app.data.source import (
+    DataError,
+    DataSource,
+    Rows,
+    bounded,
+    check_choice,
+    check_integer,
+    check_text,
+    inside_bounds,
+)
 from fl_app.data.synthetic import make_recordings
+from fl_app.data.table_file import SUFFIXES
 
 log = logging.getLogger(__name__)
 _checks: Recent[quality.Checked] = Recent(1)  # the report and the rows come from one reading
@@ -81,6 +91,7 @@ class ExerciseSettings:
     out_of_bounds: Literal["clip", "refuse"] = "clip"
 
     def __post_init__(self) -> None:
+        check_text("dataset.path", self.path)
         check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
         if self.synthetic is not None:
             check_integer("dataset.synthetic", self.synthetic, 1, 10_000)
@@ -150,11 +161,18 @@ class ExerciseSource(DataSource):
         """The device's file; none where rows are made up."""
         return () if self.settings.synthetic is not None else (self._files[subject],)
 
+    def node_rows(self, subject: str) -> tuple[Rows, list[bytes]]:
+        """The good rows of a device; their origins are the records of the file, with every column in it."""
+        if self.settings.synthetic is not None:
+            return super().node_rows(subject)
+        self._report(self._checked(subject))
+        return super().node_rows(subject)[0], list(self._checked(subject).digests)
+
     def fingerprint(self, subjects: Sequence[str]) -> str:
         """As of any source; a node keeps rows of a file that a simulation leaves out."""
         return super().fingerprint(subjects) + ("-node" if self._of_one_client else "")
 
-    def read(self, subject: str) -> tuple[Rows, int]:
+    def read(self, subject: str) -> tuple[Rows, Clipped]:
         """The good rows of a device."""
         if self.settings.synthetic is not None:
             number = self.subjects().index(subject)
@@ -163,7 +181,7 @@ class ExerciseSource(DataSource):
         else:
             checked = self._checked(subject)
             X, y, recording = checked.X, checked.y, checked.recording
-        X, clipped = self._schema.check_matrix(X.reshape(-1, len(SENSORS)), self.settings.out_of_bounds)
+        X, clipped = bounded(X.reshape(-1, len(SENSORS)), self._schema, self.settings.out_of_bounds)
         return Rows(inside_bounds(X, self._schema), y, recording), clipped
 
     def _load(self, subject: str, key: str) -> Rows:
@@ -195,7 +213,7 @@ class ExerciseSource(DataSource):
                 "dataset.path is missing: give the folder with one CSV a device, or dataset.synthetic=20 for synthetic "
                 "recordings of 20 made-up people (only nodes with a data-path of their own need neither)"
             )
-        return files_by_name(Path(self.settings.path).expanduser(), (".csv",), "device")
+        return files_by_name(Path(self.settings.path).expanduser(), SUFFIXES, "device")
 
     @cached_property
     def _schema(self) -> Schema:

@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from fl_app.data.source import DataError
+from fl_app.data.source import DataError, check_text
 
 
 def data_folder(name: str, path: str | None) -> Path:
@@ -31,6 +31,7 @@ def data_folder(name: str, path: str | None) -> Path:
         f"set dataset.path to the folder of its files, or DPFOREST_DATA to the folder that holds {name}/; "
         f"to get them: python -m fl_app.data.download {name} --to FOLDER"
     )
+    check_text("dataset.path", path)
     if path is not None:
         folder, origin = Path(path).expanduser(), "dataset.path"
     elif base := os.environ.get("DPFOREST_DATA"):

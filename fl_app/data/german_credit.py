@@ -16,8 +16,9 @@ import numpy as np
 
 from dpforest.errors import SchemaError
 from dpforest.schema import Feature, Schema
+from fl_app.data.cache import Clipped
 from fl_app.data.files import data_folder
-from fl_app.data.source import DataError, DataSource, Rows, check_choice, inside_bounds
+from fl_app.data.source import DataError, DataSource, Rows, bounded, check_choice, inside_bounds
 
 FILE = "german.data"
 
@@ -134,7 +135,7 @@ class GermanCreditSource(DataSource):
             raise DataError(f"data set german_credit: {folder.absolute()} holds no {FILE}")
         return (found[0],)
 
-    def read(self, subject: str) -> tuple[Rows, int]:
+    def read(self, subject: str) -> tuple[Rows, Clipped]:
         """All applicants, in the order of the file."""
         (path,) = self.files(subject)
         lines = [line.split() for line in path.read_text(encoding="ascii", errors="replace").splitlines()]
@@ -152,7 +153,7 @@ class GermanCreditSource(DataSource):
         for column, (name, kind) in zip(attributes, ATTRIBUTES.items(), strict=True):
             columns |= _numbers(name, column) if isinstance(kind, Feature) else _one_hot(name, column, kind)
         X = np.column_stack([columns[name] for name in self._schema.feature_names])
-        X, clipped = self._schema.check_matrix(X, self.settings.out_of_bounds)
+        X, clipped = bounded(X, self._schema, self.settings.out_of_bounds)
         y = self._schema.encode_classes([_meaning("risk", RISKS, cell) for cell in risks])
         return Rows(inside_bounds(X, self._schema), y, np.zeros(len(y), dtype=np.int64)), clipped
 

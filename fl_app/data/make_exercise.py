@@ -11,6 +11,7 @@ from pathlib import Path
 from fl_app.data.exercise import LONGEST_MINUTES
 from fl_app.data.quality import LABEL, SENSORS, TIME
 from fl_app.data.synthetic import Recordings, make_recordings
+from fl_app.screen import run_command
 
 
 def write_csv(made: Recordings, path: Path) -> None:
@@ -45,4 +46,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

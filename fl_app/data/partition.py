@@ -163,6 +163,19 @@ def group_subjects(subjects: Sequence[str], clients: int, roles: Mapping[str, st
     return [tuple(by_role[role][start::share]) for role, share in shares.items() for start in range(share)]
 
 
+def client_subjects(source: DataSource, client: int, clients: int) -> tuple[str, ...]:
+    """The subjects of one client, where subjects stay whole.
+
+    Raises
+    ------
+    DataError
+        There are fewer subjects than clients.
+    """
+    check_client(source, Partition(), client, clients)
+    subjects = source.subjects()
+    return group_subjects(subjects, clients, dict.fromkeys(subjects, "train"))[client]
+
+
 def client_rows(source: DataSource, partition: Partition, client: int, clients: int) -> Rows:
     """All rows of one client.
 
@@ -187,9 +200,7 @@ def client_rows(source: DataSource, partition: Partition, client: int, clients: 
     """
     check_client(source, partition, client, clients)
     if partition.kind in ("subject", "user_types"):
-        subjects = source.subjects()
-        group = group_subjects(subjects, clients, dict.fromkeys(subjects, "train"))[client]
-        rows = Rows.concat([source.load(subject) for subject in group])
+        rows = Rows.concat([source.load(subject) for subject in client_subjects(source, client, clients)])
         if partition.kind == "subject" or partition.whole_test:
             return rows
         return typed_rows(rows, source, partition, client, clients)

@@ -12,7 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from fl_app.data.csv_file import TOO_LONG_REMEDY, CsvFile, read_csv
+from fl_app.data.source import DataError
+from fl_app.data.table_file import NOT_UTF8, TableFile, read_table
 
 TIME, LABEL = "timestamps", "is_exercise"
 SENSORS = ("hr", "spo2", "green", "red", "ecg", "acc_x", "acc_y", "acc_z")
@@ -54,12 +55,15 @@ class Checked:
     y : ndarray of int64, shape (n_rows,)
     recording : ndarray of int64, shape (n_rows,)
         Pauses divide a file into recordings.
+    digests : tuple of bytes
+        Of the rows' records, where a node reads the file; see `fl_app.data.table_file.TableFile`.
     """
 
     findings: tuple[Finding, ...]
     X: np.ndarray
     y: np.ndarray
     recording: np.ndarray
+    digests: tuple[bytes, ...] = ()
 
     @property
     def errors(self) -> list[Finding]:
@@ -88,34 +92,53 @@ def check_file(path: Path, min_rows: int = 100, gap: float = 60.0, by_itself: bo
     DataError
         The file is no CSV or lacks a column; names file, line and remedy.
     """
-    file = read_csv(path, (TIME, *SENSORS, LABEL))
+    file = read_table(path, (TIME, *SENSORS, LABEL), digests=by_itself)
     notes = _Notes(path.name)
     columns = {name: file.numbers(name) for name in (*SENSORS, LABEL)}
-    seconds = _seconds(file)
-    good = ~notes.rows(file.too_long, file.lines, "more cells than the header has columns", TOO_LONG_REMEDY)
-    timed = np.isfinite(seconds)
-    notes.rows(~timed & ~file.too_long, file.lines, f"{TIME} is missing or no number", _REMEDY[TIME])
+    readable = _readable(file, notes, by_itself)
+    good = readable.copy()
     for name, values in columns.items():
-        missing = ~np.isfinite(values) & ~file.too_long
+        missing = ~np.isfinite(values) & readable
         remedy = _REMEDY[name] if name == LABEL else "fill it or delete such rows"
         good &= ~notes.rows(missing, file.lines, f"{name} is missing or no number", remedy)
     for name, (low, high, unit) in _POSSIBLE.items():
-        with np.errstate(invalid="ignore"):
-            wrong = ((columns[name] < low) | (columns[name] > high)) & ~file.too_long
+        wrong = (columns[name] < low) | (columns[name] > high)
         first = columns[name][wrong][:1]
         what = f"{name} is {first[0]:g}, which is impossible ({low:g} to {high:g} {unit})" if first.size else ""
         good &= ~notes.rows(wrong, file.lines, what, _REMEDY[name])
     label = columns[LABEL]
-    wrong = np.isfinite(label) & ~np.isin(label, (0.0, 1.0)) & ~file.too_long
+    wrong = np.isfinite(label) & ~np.isin(label, (0.0, 1.0))
     what = f"{LABEL} is {label[wrong][0]:g}" if wrong.any() else ""
     good &= ~notes.rows(wrong, file.lines, what, _REMEDY[LABEL])
-    kept, recording = _in_time(seconds, good & timed, file.lines, gap, notes)
     if by_itself:
         kept = np.flatnonzero(good)
         recording = np.zeros(len(kept), dtype=np.int64)
+    else:
+        seconds = _seconds(file)
+        timed = np.isfinite(seconds)
+        notes.rows(~timed & readable, file.lines, f"{TIME} is missing or no number", _REMEDY[TIME])
+        kept, recording = _in_time(seconds, good & timed, file.lines, gap, notes)
     y = label[kept].astype(np.int64)
     _check_amount(y, min_rows, file.lines, notes)
-    return Checked(tuple(notes.found), np.column_stack([columns[name][kept] for name in SENSORS]), y, recording)
+    return Checked(
+        findings=tuple(notes.found),
+        X=np.column_stack([columns[name][kept] for name in SENSORS]),
+        y=y,
+        recording=recording,
+        digests=tuple(file.digests[row] for row in kept) if by_itself else (),
+    )
+
+
+def _readable(file: TableFile, notes: _Notes, by_itself: bool) -> np.ndarray:
+    """Mask of the records that can be read; says what is wrong with the others."""
+    for problem in dict.fromkeys(file.unreadable.values()):
+        rows = [row for row, found in file.unreadable.items() if found == problem]
+        if problem == NOT_UTF8 and not by_itself:
+            raise DataError(f"{file.place(rows[0])}: {problem.what}; {problem.remedy}")  # so is the whole file, likely
+        mask = np.zeros(len(file), dtype=bool)
+        mask[rows] = True
+        notes.rows(mask, file.lines, *problem)
+    return file.readable
 
 
 class _Notes:
@@ -137,13 +160,14 @@ class _Notes:
         self.found.append(Finding(severity, self.file, line, what, remedy))
 
 
-def _seconds(file: CsvFile) -> np.ndarray:
+def _seconds(file: TableFile) -> np.ndarray:
     """Time stamps in seconds: numbers since an epoch (s, ms, us or ns by their size) or dates."""
     import pandas as pd
 
-    numbers = file.numbers(TIME)
+    holds_numbers = file.columns[TIME].holds_numbers
+    numbers = file.numbers(TIME) if holds_numbers else np.full(len(file), np.nan)
     known = numbers[np.isfinite(numbers)]
-    if known.size or not len(numbers):
+    if known.size or not len(file):
         size = np.median(np.abs(known)) if known.size else 0.0
         unit = next((unit for least, unit in _EPOCH_UNITS if size >= least), 1.0)
         return numbers / unit

@@ -11,7 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from dpforest.schema import Feature, Schema
-from fl_app.data.source import DataSource, Rows, inside_bounds
+from fl_app.data.cache import Clipped
+from fl_app.data.source import DataSource, Rows, add_clipped, bounded_signal, inside_bounds
 from fl_app.data.windows import Groups, Windower, WindowSettings
 
 
@@ -69,15 +70,15 @@ class SignalSource(DataSource):
         """Most records that one raw sample has a part in."""
         return self.settings.records_per_sample
 
-    def read(self, subject: str) -> tuple[Rows, int]:
+    def read(self, subject: str) -> tuple[Rows, Clipped]:
         """Bound the signals, then cut windows where the settings ask for them."""
-        X, y, recording, clipped = [], [], [], 0
+        X, y, recording, clipped = [], [], [], []
         for item in self.recordings(subject):
             used = item.labels >= 0
             # unlabelled samples are not held against the bounds: no record is made of them
             signal = np.zeros_like(item.signal, dtype=np.float64)
-            signal[used], outside = self._channel_schema.check_matrix(item.signal[used], self.settings.out_of_bounds)
-            clipped += outside
+            signal[used], outside = bounded_signal(item.signal[used], self._channel_schema, self.settings.out_of_bounds)
+            clipped.append(outside)
             if self.settings.windowed:
                 rows, labels = self._windower.transform(signal, item.labels)
             else:
@@ -85,7 +86,17 @@ class SignalSource(DataSource):
             X.append(inside_bounds(rows, self._schema))
             y.append(labels)
             recording.append(np.full(len(labels), item.id, dtype=np.int64))
-        return Rows(np.concatenate(X), np.concatenate(y), np.concatenate(recording)), clipped
+        return Rows(np.concatenate(X), np.concatenate(y), np.concatenate(recording)), add_clipped(clipped)
+
+    def node_rows(self, subject: str) -> tuple[Rows, list[bytes]]:
+        """The records of a subject; their origin is the whole recording, by its place in the data set.
+
+        A server chooses where windows begin and end, so a window of one run holds samples of several of another: only
+        what is cut nowhere stays on its side. Its place, since its content would move all its records if one changed.
+        """
+        rows, clipped = self.read(subject)
+        self._log_clipped(subject, clipped)
+        return rows, [f"{self.name} {subject} {number}".encode() for number in rows.recording.tolist()]
 
     @cached_property
     def _channel_schema(self) -> Schema:

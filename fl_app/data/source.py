@@ -8,11 +8,12 @@ import hashlib
 import json
 import logging
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from dpforest.schema import Schema
 from fl_app.data import cache
 
 log = logging.getLogger(__name__)
+LARGE_SHARE = 0.01
+"""Share of a column's cells from which it is a warning that they are clipped or left out: a unit may be wrong."""
+_NAMED = 5  # columns in a message
 
 
 class DataError(DPForestError):
@@ -144,8 +148,28 @@ class DataSource(ABC):
         """The files that ``read`` takes a subject's rows from."""
 
     @abstractmethod
-    def read(self, subject: str) -> tuple[Rows, int]:
-        """Parse a subject's rows; also the number of cells clipped to their bounds."""
+    def read(self, subject: str) -> tuple[Rows, cache.Clipped]:
+        """Parse a subject's rows; also how many cells of each column were clipped to their bounds."""
+
+    def node_rows(self, subject: str) -> tuple[Rows, list[bytes]]:
+        """The rows of a subject on a real node, of which no copy is kept on disk.
+
+        Returns
+        -------
+        rows : Rows
+        origins : list of bytes
+            For each row the raw record that it is made of: by it the node decides, once for all runs, whether the row
+            is for tests. It follows from nothing that a server may choose and from no other record. Here: the
+            features, which is right where no setting changes them.
+
+        Raises
+        ------
+        DataError
+            The files are malformed.
+        """
+        rows, clipped = self.read(subject)
+        self._log_clipped(subject, clipped)
+        return rows, [row.tobytes() for row in rows.X]
 
     def load(self, subject: str) -> Rows:
         """The rows of one subject, from the cache where possible.
@@ -174,13 +198,17 @@ class DataSource(ABC):
             return {"X": rows.X, "y": rows.y, "recording": rows.recording}, clipped
 
         arrays, clipped = cache.load(self.name, key, build)
-        rows = Rows(arrays["X"], arrays["y"], arrays["recording"])
-        if clipped:
-            log.info(
-                "%s, subject %s: %d cells outside their public bounds were clipped (this number stays local)",
-                self.name, subject, clipped,
-            )  # fmt: skip
-        return rows
+        self._log_clipped(subject, clipped)
+        return Rows(arrays["X"], arrays["y"], arrays["recording"])
+
+    def _log_clipped(self, subject: str, clipped: cache.Clipped) -> None:
+        if text := describe_clipped(clipped):
+            level = logging.WARNING if is_large(clipped) else logging.INFO
+            log.log(level, "%s, subject %s: %s (these numbers stay local)", self.name, subject, text)
+
+    def clipped(self) -> cache.Clipped:
+        """How many cells of each column were clipped, of all subjects whose rows are in the cache."""
+        return add_clipped(cache.clipped(self.name, self.fingerprint([subject])) for subject in self.subjects())
 
     def fingerprint(self, subjects: Sequence[str]) -> str:
         """Digest of the settings, the schema, the subjects and the state of their files.
@@ -193,18 +221,64 @@ class DataSource(ABC):
 
     @cached_property
     def _identity(self) -> str:
-        return json.dumps([self.name, dataclasses.asdict(self.settings), self.schema().to_dict()], default=str)
+        facts = [self.name, self.settings_for_nodes(), self.schema().to_dict(), "single precision"]
+        return json.dumps(facts, default=str)
+
+
+def bounded(X: Any, schema: Schema, out_of_bounds: Literal["clip", "refuse"]) -> tuple[np.ndarray, cache.Clipped]:
+    """`Schema.check_matrix`, with the numbers of clipped cells by column.
+
+    Raises
+    ------
+    SchemaError
+        As `Schema.check_matrix`.
+    """
+    inside, clipped = bounded_signal(X, schema, out_of_bounds)
+    return schema.to_single(inside), clipped
+
+
+def bounded_signal(
+    X: Any, schema: Schema, out_of_bounds: Literal["clip", "refuse"]
+) -> tuple[np.ndarray, cache.Clipped]:
+    """`Schema.clip`, for raw signals from which rows are still to be made, with clipped cells by column."""
+    inside, _ = schema.clip(X, out_of_bounds)
+    clipped = (inside != X).sum(axis=0).tolist()
+    return inside, {name: (cells, len(inside)) for name, cells in zip(schema.feature_names, clipped, strict=True)}
+
+
+def add_clipped(parts: Iterable[cache.Clipped]) -> cache.Clipped:
+    """The counts of several tables together."""
+    clipped: Counter[str] = Counter()
+    cells: Counter[str] = Counter()
+    for part in parts:
+        for name, (outside, all_cells) in part.items():
+            clipped[name] += outside
+            cells[name] += all_cells
+    return {name: (clipped[name], cells[name]) for name in cells}
+
+
+def describe_clipped(clipped: cache.Clipped) -> str:
+    """What was clipped, the columns with the largest shares first; nothing if nothing was."""
+    shares = {name: (outside, outside / cells) for name, (outside, cells) in clipped.items() if outside}
+    if not shares:
+        return ""
+    columns = ", ".join(
+        f"{name} {share:.2%}" for name, (_, share) in sorted(shares.items(), key=lambda item: -item[1][1])[:_NAMED]
+    )
+    more = f" and {len(shares) - _NAMED} more columns" if len(shares) > _NAMED else ""
+    remedy = "; is a unit or a bound wrong?" if is_large(clipped) else ""
+    total = sum(outside for outside, _ in shares.values())
+    return f"{total} cells outside their public bounds were clipped: {columns}{more}{remedy}"
+
+
+def is_large(clipped: cache.Clipped) -> bool:
+    """Whether so many cells of a column were clipped that its unit or its bounds may be wrong."""
+    return any(outside > LARGE_SHARE * cells for outside, cells in clipped.values())
 
 
 def inside_bounds(X: np.ndarray, schema: Schema) -> np.ndarray:
-    """Cast float64 cells inside the schema's bounds to float32 cells inside the same bounds.
-
-    Rounding to the nearest float32 may step over a bound, so the bounds are rounded inwards.
-    """
-    low, high = schema.low.astype(np.float32), schema.high.astype(np.float32)
-    low = np.where(low < schema.low, np.nextafter(low, np.float32(np.inf)), low)
-    high = np.where(high > schema.high, np.nextafter(high, np.float32(-np.inf)), high)
-    return np.clip(np.ascontiguousarray(X, dtype=np.float32), low, high)
+    """See `Schema.to_single`."""
+    return schema.to_single(X)
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
@@ -221,6 +295,18 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
     near = difflib.get_close_matches(str(value), options, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise DataError(f"{name} {value!r} is unknown: {hint}there are {', '.join(options)}")
+
+
+def check_text(name: str, value: Any) -> None:
+    """Refuse what is neither text nor nothing, such as a list.
+
+    Raises
+    ------
+    DataError
+        ``value`` is of another type.
+    """
+    if value is not None and not isinstance(value, str):
+        raise DataError(f"{name} {value!r} must be text (one path or name) or null")
 
 
 def check_integer(name: str, value: Any, low: int, high: int | None = None) -> None:

@@ -10,7 +10,15 @@ from typing import Any, Literal
 import numpy as np
 
 from fl_app.data.cache import Recent
-from fl_app.data.partition import Partition, check_client, client_rows, drawn_share, group_subjects, typed_rows
+from fl_app.data.partition import (
+    Partition,
+    check_client,
+    client_rows,
+    client_subjects,
+    drawn_share,
+    group_subjects,
+    typed_rows,
+)
 from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer
 
 VALIDATION_SHARE = 0.2
@@ -309,12 +317,13 @@ def client_data(
     return _recent.get(repr((source.fingerprint(whose), partition, evaluation, client, clients)), build)
 
 
-def node_data(source: DataSource, path: Any, client: int, clients: int) -> ClientData:
-    """The training and test rows of a real node.
+def node_data(source: DataSource, path: Any, client: int, clients: int, secret: bytes) -> ClientData:
+    """The training and test rows of a real node; nothing of them is written to a disk.
 
-    Nothing here follows a server's wishes: values out of bounds are clipped, and each record falls to a side by a
-    hash of its own content, a fifth to the test rows. So one record more or less leaves all others where they are,
-    and the guarantee about training rows holds for the node's whole table.
+    Nothing here follows a server's wishes: values out of bounds are clipped, and each record falls to a side by a keyed
+    hash of what it is made of (see `DataSource.node_rows`), a fifth to the test rows. So one record more or less leaves
+    all others where they are, and the guarantee about training rows holds for the node's whole table. Whatever columns,
+    order or windows a server asks for, and however often: a test row is one in every run, and is never trained on.
 
     Parameters
     ----------
@@ -324,19 +333,27 @@ def node_data(source: DataSource, path: Any, client: int, clients: int) -> Clien
         The node's own file or folder; None takes the client's part of a data set that the node finds by itself.
     client, clients : int
         Which part.
+    secret : bytes
+        The node's own; see `fl_app.node_state.node_secret`.
     """
     if path is not None:
         own: DataSource = source.at(str(path))
-        rows = Rows.concat([own.load(subject) for subject in own.subjects()])
+        whose = own.subjects()
     else:
         own = type(source)(replace(source.settings, out_of_bounds="clip"))
-        rows = client_rows(own, Partition(), client, clients)
-    is_test = np.array([_falls_to_test(x, y) for x, y in zip(rows.X, rows.y, strict=True)], dtype=bool)
-    return ClientData(rows.take(~is_test), rows.take(is_test), rows.take([]))
+        whose = client_subjects(own, client, clients)
+
+    def build() -> ClientData:
+        parts = [own.node_rows(subject) for subject in whose]
+        rows = Rows.concat([part for part, _ in parts])
+        is_test = np.array([_falls_to_test(origin, secret) for _, origins in parts for origin in origins], dtype=bool)
+        return ClientData(rows.take(~is_test), rows.take(is_test), rows.take([]))
+
+    return _recent.get(repr(("node", own.fingerprint(whose), secret)), build)
 
 
-def _falls_to_test(x: np.ndarray, y: Any) -> bool:
-    digest = hashlib.blake2b(x.tobytes() + np.float64(y).tobytes(), digest_size=8).digest()
+def _falls_to_test(origin: bytes, secret: bytes) -> bool:
+    digest = hashlib.blake2b(origin, key=secret, digest_size=8).digest()
     return int.from_bytes(digest, "big") < NODE_TEST_SHARE * 2**64
 
 

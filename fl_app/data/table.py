@@ -6,30 +6,23 @@ client, where the file's stem is the client's name.
 
 from __future__ import annotations
 
-import difflib
-import io
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from dpforest.errors import SchemaError
 from dpforest.schema import Schema
-from fl_app.data.cache import Recent, state_of
-from fl_app.data.csv_file import split_header
+from fl_app.data.cache import Clipped, Recent, state_of
 from fl_app.data.files import files_by_name
-from fl_app.data.source import DataError, DataSource, Rows, check_choice
-
-if TYPE_CHECKING:
-    import pandas as pd
+from fl_app.data.source import LARGE_SHARE, DataError, DataSource, Rows, bounded, check_choice, check_text
+from fl_app.data.table_file import SUFFIXES, TableFile, read_table
 
 log = logging.getLogger(__name__)
-
-SUFFIXES = (".csv", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -63,7 +56,9 @@ class TableSettings:
     out_of_bounds: Literal["clip", "refuse"] = "clip"
 
     def __post_init__(self) -> None:
-        if not self.schema:
+        for name in ("path", "client_column", "recording_column"):
+            check_text(f"dataset.{name}", getattr(self, name))
+        if not isinstance(self.schema, str | Mapping) or not self.schema:
             raise DataError("dataset.schema is missing: give the YAML file that names columns, bounds and classes")
         check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
 
@@ -114,27 +109,52 @@ class TableSource(DataSource):
         """The client's file, or the one file of all."""
         return (self._by_client[subject] if self._path.is_dir() else self._path,)
 
-    def read(self, subject: str) -> tuple[Rows, int]:
-        """A client's rows, with one 0/1 column for each category."""
-        frame = self._frame(self.files(subject)[0])
-        if self._of_one_client:
-            frame = self._fitting(frame)
-        if not self._path.is_dir():
-            frame = frame if self._of_one_client else frame[frame[self.settings.client_column] == subject]
-        columns = {name: _numbers(frame[name]) for name in self._schema.numeric_columns}
-        for name, values in self._schema.categories.items():
-            columns |= self._one_hot(frame[name], values)
-        X = np.column_stack([columns[feature.name] for feature in self._schema.features])
-        X, clipped = self._schema.check_matrix(X, self.settings.out_of_bounds)
-        if self._schema.is_classification:
-            y = self._schema.encode_classes(frame[self._schema.target].to_numpy())
+    def read(self, subject: str) -> tuple[Rows, Clipped]:
+        """A client's rows, with one 0/1 column for each category.
+
+        Raises
+        ------
+        DataError
+            A record of the file cannot be read, whosever it is.
+        SchemaError
+            A cell of the client's does not fit the schema.
+        """
+        cells = self._cells(self.files(subject)[0])
+        file = cells.file
+        mine = np.ones(len(file), dtype=bool)
+        if self._path.is_file() and not self._of_one_client:
+            mine = np.array([name == subject for name in file.text(str(self.settings.client_column))], dtype=bool)
+        cells.require(mine)
+        return self._rows(cells, mine)
+
+    def node_rows(self, subject: str) -> tuple[Rows, list[bytes]]:
+        """The rows of a file that the schema can hold; their origins are the records, with every column of the file.
+
+        The others are left out one by one: an error would answer the server's question whether there is such a row.
+        """
+        cells = self._cells(self.files(subject)[0])
+        fits = cells.fitting()
+        rows, clipped = self._rows(cells, fits)
+        self._log_clipped(subject, clipped)
+        return rows, [cells.file.digests[row] for row in np.flatnonzero(fits)]
+
+    def _rows(self, cells: _Cells, chosen: np.ndarray) -> tuple[Rows, Clipped]:
+        """The chosen rows, all of whose cells fit."""
+        schema = self._schema
+        columns = {name: values[chosen] for name, values in cells.numbers.items()}
+        for name, values in schema.categories.items():
+            position = cells.categories[name][chosen]
+            columns |= {f"{name}={value}": (position == i).astype(np.float64) for i, value in enumerate(values)}
+        X = np.column_stack([columns[name] for name in schema.feature_names])
+        X, clipped = bounded(X, schema, self.settings.out_of_bounds)
+        if schema.is_classification:
+            y = cells.classes[chosen]
         else:
-            y, outside = self._bounded_target(_numbers(frame[self._schema.target]))
-            clipped += outside
-        if self.settings.recording_column is None:
-            recording = np.zeros(len(frame), dtype=np.int64)
-        else:
-            named = frame[self.settings.recording_column].to_numpy().astype(str)
+            y, outside = self._bounded_target(columns[schema.target])
+            clipped = {**clipped, schema.target: (outside, len(y))}
+        recording = np.zeros(len(X), dtype=np.int64)
+        if self.settings.recording_column is not None:
+            named = np.array(cells.file.text(self.settings.recording_column), dtype=object)[chosen]
             recording = np.unique(named, return_inverse=True)[1].astype(np.int64)
         return Rows(np.ascontiguousarray(X), y, recording), clipped
 
@@ -151,7 +171,7 @@ class TableSource(DataSource):
             return tuple(sorted(self._by_client, key=_natural))
         if self._of_one_client:
             return (self._path.stem,)
-        return tuple(sorted(set(self._frame(self._path)[self.settings.client_column].tolist()), key=_natural))
+        return tuple(sorted(set(self._cells(self._path).file.text(str(self.settings.client_column))), key=_natural))
 
     @cached_property
     def _path(self) -> Path:
@@ -177,51 +197,22 @@ class TableSource(DataSource):
     def _by_client(self) -> dict[str, Path]:
         return files_by_name(self._path, SUFFIXES, "client")
 
-    def _frame(self, path: Path) -> pd.DataFrame:
-        """The needed columns of a file; classes, categories, clients and recordings as text."""
-        schema, settings = self._schema, self.settings
-        text = [*schema.categories, *([schema.target] if schema.is_classification else [])]
-        text += [settings.recording_column] if settings.recording_column else []
-        text += [settings.client_column] if settings.client_column and self._path.is_file() else []
-        text = list(dict.fromkeys(text))
-        numeric = self._schema.numeric_columns + ([] if schema.is_classification else [schema.target])
-        numeric = [name for name in numeric if name not in text]
-        key = repr((state_of(path), numeric, text))
-        frame = _frames.get(key, lambda: _read_frame(path, numeric, text))
-        # A node says nothing of it: the error would tell the server a table of one record from one of none.
-        if self._path.is_file() and frame.empty and not self._of_one_client:
+    def _cells(self, path: Path) -> _Cells:
+        """The needed columns of a file; outside of nodes every record is readable, and one file of all has some."""
+        schema, settings, own = self._schema, self.settings, self._of_one_client
+        names = [*schema.columns, schema.target]
+        names += [settings.recording_column] if settings.recording_column else []
+        names += [settings.client_column] if settings.client_column and self._path.is_file() else []
+        key = repr((state_of(path), names, own, schema.to_dict()))
+        cells = _tables.get(key, lambda: _Cells(read_table(path, names, digests=own), schema))
+        if own:
+            return cells
+        file = cells.file
+        for row, problem in file.unreadable.items():
+            raise DataError(f"{file.place(row)}: {problem.what}; {problem.remedy}")
+        if self._path.is_file() and not len(file):
             raise DataError(f"{path.name} has no rows, only a header")
-        return frame
-
-    def _fitting(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows that the schema can hold. On a node the others are dropped one by one: an error would answer the
-        server's question whether there is such a row.
-        """
-        import pandas as pd
-
-        fits = np.ones(len(frame), dtype=bool)
-        numeric = self._schema.numeric_columns + ([] if self._schema.is_classification else [self._schema.target])
-        for name in numeric:
-            fits &= np.isfinite(pd.to_numeric(frame[name], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan))
-        allowed = dict(self._schema.categories)
-        if self._schema.is_classification:
-            allowed[self._schema.target] = self._schema.classes
-        for name, values in allowed.items():
-            fits &= np.isin(frame[name].to_numpy().astype(str), values)
-        if not fits.all():
-            log.warning("%d rows do not fit the schema and are left out (this number stays local)", int((~fits).sum()))
-        return frame[fits]
-
-    def _one_hot(self, column: pd.Series, values: tuple[str, ...]) -> dict[str, np.ndarray]:
-        cells = column.to_numpy().astype(str)
-        unknown = ~np.isin(cells, values)
-        if unknown.any():
-            row = int(unknown.argmax())
-            raise SchemaError(
-                f"column {column.name!r} row {column.index[row]} is {str(cells[row])!r}, which is not among its "
-                f"categories {list(values)}: add it to the schema or drop these rows"
-            )
-        return {f"{column.name}={value}": (cells == value).astype(np.float64) for value in values}
+        return cells
 
     def _bounded_target(self, y: np.ndarray) -> tuple[np.ndarray, int]:
         low, high = self._schema.target_range or (-np.inf, np.inf)
@@ -234,78 +225,69 @@ class TableSource(DataSource):
         return np.clip(y, low, high), int(outside.sum())
 
 
-_frames: Recent[pd.DataFrame] = Recent(1)  # a file of all clients is parsed once a process
+class _Cells:
+    """The cells of a file that a schema asks for.
+
+    Attributes
+    ----------
+    file : TableFile
+    numbers : dict of str to ndarray of float64
+        Numeric columns and a regression's target.
+    categories : dict of str to ndarray of int64
+        Positions in the schema's lists.
+    classes : ndarray of int64
+        Positions in the schema's list; empty for a regression.
+    """
+
+    def __init__(self, file: TableFile, schema: Schema) -> None:
+        self.file = file
+        numeric = schema.numeric_columns + ([] if schema.is_classification else [schema.target])
+        self.numbers = {name: file.numbers(name) for name in numeric}
+        self.categories = {name: _positions(file.text(name), values) for name, values in schema.categories.items()}
+        self.classes = _positions(file.text(schema.target) if schema.is_classification else [], schema.classes)
+        # Of each column, what fits and what must be said of the rest. A server may name a column twice, as a number and
+        # as a category, so these are no mapping.
+        self._fits = [(name, np.isfinite(cells), "not a finite number") for name, cells in self.numbers.items()]
+        self._fits += [
+            (name, cells >= 0, f"which is not among its categories {list(schema.categories[name])}")
+            for name, cells in self.categories.items()
+        ]
+        if schema.is_classification:
+            said = f"which is not among the classes {list(schema.classes)}"
+            self._fits.append((schema.target, self.classes >= 0, said))
+
+    def require(self, rows: np.ndarray) -> None:
+        """Refuse the first cell of the rows that does not fit; names its line and the remedy."""
+        for name, fits, what in self._fits:
+            if (wrong := rows & ~fits).any():
+                row = int(wrong.argmax())
+                remedy = "drop or fill such rows first" if name in self.numbers else "add it to the schema or drop it"
+                cell = self.file.text(name)[row]
+                raise SchemaError(f"{self.file.place(row)}: column {name!r} is {cell!r}, {what}: {remedy}")
+
+    def fitting(self) -> np.ndarray:
+        """Mask of the readable rows that fit; says here, on the node, how many do not, and why."""
+        readable = self.file.readable
+        fits = readable & np.logical_and.reduce([column for _, column, _ in self._fits])
+        if fits.all():
+            return fits
+        shares = {"cannot be read": float((~readable).mean())}
+        shares |= {f"{name} does not fit": float((readable & ~column).mean()) for name, column, _ in self._fits}
+        columns = ", ".join(f"{what} {share:.2%}" for what, share in shares.items() if share)
+        large = "; is a unit or the schema wrong?" if (~fits).mean() > LARGE_SHARE else ""
+        log.warning(
+            "%s: %d of %d rows do not fit the schema and are left out: %s%s (these numbers stay local)",
+            self.file.path.name, int((~fits).sum()), len(fits), columns, large,
+        )  # fmt: skip
+        return fits
 
 
-def _read_frame(path: Path, numeric: list[str], text: list[str]) -> pd.DataFrame:
-    import pandas as pd  # only needed where no cache is
-
-    if path.stat().st_size == 0:
-        raise DataError(f"{path.name} is empty: expected a header and rows")
-    if path.suffix.lower() == ".parquet":
-        try:
-            frame = pd.read_parquet(path)
-        except (ValueError, OSError) as error:
-            raise DataError(f"{path.name} is no readable Parquet file: {error}") from error
-        _require(path, numeric + text, list(frame.columns))
-        frame = frame[numeric + text].reset_index(drop=True)
-    else:
-        try:
-            content = path.read_bytes().decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise DataError(f"{path.name} is not UTF-8: save it as UTF-8") from None
-        header = content.split("\n", 1)[0].rstrip("\r")
-        names, separator = split_header(header, [*numeric, *text])
-        _require(path, numeric + text, names)
-        positions = {name: f"column {names.index(name)}" for name in numeric + text}
-        try:
-            frame = pd.read_csv(
-                io.StringIO(content),
-                sep=separator,
-                header=0,
-                names=[f"column {i}" for i in range(len(names))],
-                usecols=list(positions.values()),
-                dtype={positions[name]: str for name in text},
-                index_col=False,
-                skipinitialspace=True,
-                keep_default_na=False,  # a class or category may be called "NA"; empty numbers are refused below
-            )
-        except (pd.errors.ParserError, ValueError) as error:
-            raise DataError(f"{path.name} is no readable CSV: {' '.join(str(error).split())}") from error
-        frame = frame[list(positions.values())].set_axis(list(positions), axis=1)
-    for name in text:
-        frame[name] = _as_text(frame[name])
-    return frame
+_tables: Recent[_Cells] = Recent(1)  # a file of all clients is parsed once a process
 
 
-def _require(path: Path, columns: Iterable[str], found: list[str]) -> None:
-    for name in columns:
-        if name not in found:
-            near = difflib.get_close_matches(name, found, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise DataError(f"{path.name} has no column {name!r}{hint} It has {', '.join(map(repr, found))}")
-
-
-def _as_text(column: pd.Series) -> pd.Series:
-    import pandas as pd
-
-    if pd.api.types.is_float_dtype(column.dtype) and bool((column.dropna() % 1 == 0).all()):
-        column = column.astype("Int64")  # Parquet writers turn whole numbers with gaps into floats
-    return column.astype(object).map(lambda cell: "" if pd.isna(cell) else str(cell).strip())
-
-
-def _numbers(column: pd.Series) -> np.ndarray:
-    import pandas as pd
-
-    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    wrong = ~np.isfinite(values)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise SchemaError(
-            f"column {column.name!r} row {column.index[row]} is {str(column.iloc[row])!r}, not a finite number: "
-            "drop or fill such rows first"
-        )
-    return values
+def _positions(cells: list[str], values: Sequence[str]) -> np.ndarray:
+    place = {value: position for position, value in enumerate(values)}
+    return np.array([place.get(cell, -1) for cell in cells], dtype=np.int64)
 
 
 def _natural(name: str) -> tuple[int, int, str]:

@@ -19,9 +19,9 @@ from typing import Literal
 import numpy as np
 
 from dpforest.schema import Feature, Schema
-from fl_app.data.cache import Recent, state_of
+from fl_app.data.cache import Clipped, Recent, state_of
 from fl_app.data.files import data_folder, tar_members
-from fl_app.data.source import DataError, DataSource, Rows, check_choice, inside_bounds
+from fl_app.data.source import DataError, DataSource, Rows, bounded, check_choice, inside_bounds
 
 Sensor = Literal["watch_accel", "watch_gyro", "phone_accel", "phone_gyro"]
 SENSORS = ("watch_accel", "watch_gyro", "phone_accel", "phone_gyro")
@@ -129,14 +129,14 @@ class WisdmSource(DataSource):
         """A subject's ARFF file, or the archive of all subjects."""
         return (self._found[subject],)
 
-    def read(self, subject: str) -> tuple[Rows, int]:
+    def read(self, subject: str) -> tuple[Rows, Clipped]:
         """The windows of a subject, in the order of the file."""
         path, name = self._found[subject], self._file_name(subject)
         content = path.read_bytes() if path.name == name else _archive(path).get(name)
         if content is None:
             raise DataError(f"data set wisdm: {path.name} holds no {name}; copy it again")
         X, labels = _parse(name, content, subject, self._schema)
-        X, clipped = self._schema.check_matrix(X, self.settings.out_of_bounds)
+        X, clipped = bounded(X, self._schema, self.settings.out_of_bounds)
         return Rows(inside_bounds(X, self._schema), labels, np.zeros(len(labels), dtype=np.int64)), clipped
 
     @cached_property

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from dpforest.ledger import rounded_up
 from fl_app.figures.looks import Look, look_of
 
 _LEGEND = 8
@@ -78,7 +79,7 @@ def short_trust(trust: str) -> str:
 
 def short_delta(delta: float) -> str:
     """The delta of a guarantee, or that it needs none."""
-    return f"delta {delta:g}" if delta else "pure"
+    return f"delta {rounded_up(delta)}" if delta else "pure"
 
 
 def promise(row: dict[str, Any]) -> str:

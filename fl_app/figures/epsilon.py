@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
+from dpforest.ledger import rounded_up
 from fl_app.figures.base import (
     METRICS,
     drawing_into,
@@ -110,7 +111,7 @@ def epsilon_axis(axes: Axes, epsilons: Iterable[float]) -> None:
     """A logarithmic axis with a tick at each epsilon that was run or published."""
     finite = sorted({float(epsilon) for epsilon in epsilons if np.isfinite(epsilon)})
     axes.set_xscale("log")
-    axes.set_xticks(finite, [f"{epsilon:g}" for epsilon in finite])
+    axes.set_xticks(finite, [rounded_up(epsilon) for epsilon in finite])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("epsilon, total of a client over the run")
 

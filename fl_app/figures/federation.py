@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dpforest.errors import DPForestError
+from dpforest.ledger import rounded_up
 from fl_app.data import client_data
 from fl_app.experiment import Experiment
 from fl_app.figures.base import (
@@ -96,7 +97,7 @@ def convergence(pairs: Sequence[Pair]) -> list[Curve]:
         judged = pd.DataFrame({"bytes": sent, "score": table[scored]}).dropna()
         judged["round"] = np.arange(1, len(judged) + 1)  # an exchange before the first round makes no model
         epsilon, setting = float(row["epsilon"]), str(row["setting"])
-        at = f", epsilon {epsilon:g}" if np.isfinite(epsilon) else ""
+        at = f", epsilon {rounded_up(epsilon)}" if np.isfinite(epsilon) else ""
         at += ", on public rows" if scored != metric else ""
         key = (short_unit(row["unit"]), setting, epsilon, f"{setting}{at} ({promise(row)})")
         found.setdefault(key, []).append(judged)

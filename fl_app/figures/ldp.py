@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from dpforest.ledger import rounded_up
 from fl_app.experiment import LEVELS
 from fl_app.figures.base import drawing_into, legend_below, log_axis, save_figure, setting_label
 from fl_app.figures.published import published
@@ -79,7 +80,7 @@ def _groups(runs: Sequence[Run], rows: Sequence[dict[str, Any]]) -> dict[str, Gr
 def _level(epsilon: float) -> str:
     names = {value: name for name, value in LEVELS.items()}
     word = names.get(epsilon, "epsilon")
-    return word if math.isinf(epsilon) else f"{word} ({epsilon:g})"
+    return word if math.isinf(epsilon) else f"{word} ({rounded_up(epsilon)})"
 
 
 def _told(name: str) -> Mapping[float, Any]:
@@ -215,8 +216,10 @@ def _budget(group: Group) -> str:
     for epsilon, runs in group.items():
         metrics, privacy = runs[0]["metrics"], runs[0]["privacy"]
         none = str(privacy["guarantee"]).startswith("guarantee: none")
-        holds = "none" if none else f"epsilon {privacy['epsilon']:.4g} (pure)"
-        lines.append([_level(epsilon), f"{metrics['epsilon_a_round']:g}", f"{metrics['epsilon_counted']:g}", holds])
+        holds = "none" if none else f"epsilon {rounded_up(privacy['epsilon'], 4)} (pure)"
+        lines.append(
+            [_level(epsilon), rounded_up(metrics["epsilon_a_round"]), rounded_up(metrics["epsilon_counted"]), holds]
+        )
     return columns(["budget", "epsilon a round", "counted over the run", "guaranteed"], lines)
 
 

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dpforest.explain import compare_importances, mean_stability
+from dpforest.ledger import rounded_up
 from fl_app.figures.base import drawing_into, legend_below, promise, save_figure
 from fl_app.figures.looks import PUBLISHED
 from fl_app.figures.published import published_on
@@ -101,7 +102,7 @@ def stability_table(runs: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any
     """`stability_rows` for the terminal; empty if there is nothing to compare."""
     names = ("spearman", "overlap", "spearman_to_no_privacy", "overlap_to_no_privacy")
     lines = [
-        [str(row["setting"]), f"{row['epsilon']:g}", str(row["runs"])]
+        [str(row["setting"]), rounded_up(row["epsilon"]), str(row["runs"])]
         + [f"{row[name]:.2f}" if name in row else "" for name in names]
         for row in stability_rows(runs, rows)
     ]
@@ -153,7 +154,7 @@ def _curves(group: Group) -> dict[str, dict[float, tuple[np.ndarray, np.ndarray]
 
 
 def _label(epsilon: float) -> str:
-    return "no privacy" if math.isinf(epsilon) else f"epsilon {epsilon:g}"
+    return "no privacy" if math.isinf(epsilon) else f"epsilon {rounded_up(epsilon)}"
 
 
 def _colour(number: int, of: int) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
+from dpforest.ledger import rounded_up
 from fl_app.figures.base import (
     METRICS,
     drawing_into,
@@ -51,7 +52,7 @@ def write_setting_figures(title: str, rows: Sequence[Row], folder: Path) -> list
         if len({row["strategy.attack_share"] for row in attacked}) > 1:
             points = [
                 (
-                    _label(row, of_methods, "strategy.attack_share", f"epsilon {row['epsilon']:g}"),
+                    _label(row, of_methods, "strategy.attack_share", f"epsilon {rounded_up(row['epsilon'])}"),
                     100 * row["strategy.attack_share"],
                     row,
                 )

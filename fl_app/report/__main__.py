@@ -11,6 +11,7 @@ from dpforest.errors import DPForestError
 from fl_app.report.answer import in_words
 from fl_app.report.gather import gather
 from fl_app.report.page import REPORT, write_page
+from fl_app.screen import run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,4 +35,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpforest.ledger import rounded_up
 from fl_app.figures.base import METRICS, short_delta, short_trust
 from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
 from fl_app.report.statistics import FEWEST_SEEDS, Difference, Interval, difference, mean_interval, over_folds
@@ -90,7 +91,7 @@ class Verdict:
             leads = f"reaches {metric}"
         elif self.ties:
             leads = f"has the highest mean {metric}:"
-        text = f"At epsilon {self.epsilon:g} per {self.unit}, {best.setting} {leads} {_number(best.score)}"
+        text = f"At epsilon {rounded_up(self.epsilon)} per {self.unit}, {best.setting} {leads} {_number(best.score)}"
         text += f" ({'; '.join([best.runs, best.delta, *([best.trust] if self.mixed_trust else [])])})"
         if len(self.ranking) == 1:
             text += "; no other method with a guarantee was run here."
@@ -129,7 +130,7 @@ class Answer:
             spans = []
             for leader, span in groupby(verdicts, key=_leader):
                 epsilons = [verdict.epsilon for verdict in span]
-                first, last = f"{epsilons[0]:g}", f"{epsilons[-1]:g}"
+                first, last = rounded_up(epsilons[0]), rounded_up(epsilons[-1])
                 spans.append(f"at epsilon {first}{f' to {last}' if last != first else ''}, {leader}")
             sentences.append(f"Per {unit}: {'; '.join(spans)}.")
         return " ".join(sentences)
@@ -138,7 +139,9 @@ class Answer:
         """The headline and every verdict."""
         said = [self.headline(), *(verdict.words() for verdict in self.verdicts)]
         if self.section.absent:
-            missing = ", ".join(f"{setting} at epsilon {epsilon:g}" for setting, epsilon in self.section.absent)
+            missing = ", ".join(
+                f"{setting} at epsilon {rounded_up(epsilon)}" for setting, epsilon in self.section.absent
+            )
             said.append(f"Not compared, as every run of it failed or was refused: {missing}.")
         if self.reference is not None:
             said.append(

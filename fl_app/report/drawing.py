@@ -13,6 +13,7 @@ from typing import Any
 
 from joblib import Parallel, cpu_count, delayed
 
+from dpforest.ledger import rounded_up
 from fl_app.figures.base import drawing_into, save_figure
 from fl_app.figures.epsilon import write_figures
 from fl_app.figures.federation import write_federation_figures
@@ -159,8 +160,8 @@ def _few_curves(section: Section) -> tuple[list[dict[str, Any]], list[dict[str, 
     """All runs; of many settings and epsilons only the epsilon nearest to 1 and no privacy."""
     frame = section.frame
     if frame.groupby(["setting", "epsilon"]).ngroups > _CURVES:
-        middle = nearest_to_one([f"{epsilon:g}" for epsilon in frame["epsilon"].unique()])
-        shown = [f"{row['epsilon']:g}" == middle or math.isinf(row["epsilon"]) for row in section.rows]
+        middle = nearest_to_one([rounded_up(epsilon) for epsilon in frame["epsilon"].unique()])
+        shown = [rounded_up(row["epsilon"]) == middle or math.isinf(row["epsilon"]) for row in section.rows]
     else:
         shown = [True] * len(section.rows)
     return _pairs(section, shown)

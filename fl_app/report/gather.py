@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from dpforest.errors import DPForestError
+from dpforest.ledger import rounded_up
 from fl_app.figures.base import METRICS, file_name, setting_label, short_unit
 from fl_app.results import draw_of, result_row, telling_of_methods
 from fl_app.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs, read_config, read_run
@@ -71,14 +72,14 @@ class Section:
             if share and len(set(shares.values())) > 1
         ]
         early = [
-            f"{row['setting']} at epsilon {row['epsilon']:g}, seed {row['seed']}, ended early, "
+            f"{row['setting']} at epsilon {rounded_up(row['epsilon'])}, seed {row['seed']}, ended early, "
             f"{run['metrics']['ended_early']}."
             for run, row in pairs
             if "ended_early" in run["metrics"]
         ]
         without = [
-            f"{row['setting']} at epsilon {row['epsilon']:g}, seed {row['seed']}, has no {METRICS[self.metric]} "
-            "and is not in the means."
+            f"{row['setting']} at epsilon {rounded_up(row['epsilon'])}, seed {row['seed']}, has no "
+            f"{METRICS[self.metric]} and is not in the means."
             for row in self.rows
             if self.metric in self.frame and pd.isna(row.get(self.metric))
         ]
@@ -309,7 +310,7 @@ def _labels(rows: Sequence[dict[str, Any]]) -> list[str]:
         deltas.setdefault((label, row["epsilon"]), set()).add(row["delta"])
     several = {label for (label, epsilon), found in deltas.items() if math.isfinite(epsilon) and len(found) > 1}
     return [
-        f"{label} delta={row['delta']:g}" if label in several and math.isfinite(row["epsilon"]) else label
+        f"{label} delta={rounded_up(row['delta'])}" if label in several and math.isfinite(row["epsilon"]) else label
         for row, label in zip(rows, labels, strict=True)
     ]
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from dpforest.ledger import rounded_up
 from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
 
 
@@ -41,7 +42,7 @@ def promises(section: Section) -> list[Promise]:
         finite = sorted({float(epsilon) for epsilon in runs["epsilon"] if math.isfinite(epsilon)})
         chosen = min(finite, key=lambda epsilon: abs(math.log(epsilon))) if finite else math.inf
         number = runs.index[runs["epsilon"] == chosen][0]
-        others = ", ".join(f"{epsilon:g}" for epsilon in finite if epsilon != chosen)
+        others = ", ".join(rounded_up(epsilon) for epsilon in finite if epsilon != chosen)
         found.append(_promise(str(setting), chosen, section.rows[number]["state"], section.runs[number], others))
     order = (PRIVATE, UNPROVEN, OPEN)
     return sorted(found, key=lambda promise: (order.index(promise.state), promise.setting))
@@ -85,10 +86,10 @@ def _releases(ledger: dict[str, Any]) -> list[Release]:
         elif math.isinf(each) or math.isinf(mu):
             protection, cost, share = f"{entry['mechanism']} without noise", "not bounded", ""
         elif mu:
-            protection, cost = entry["mechanism"], f"mu = {mu:.4g}"
+            protection, cost = entry["mechanism"], f"mu = {rounded_up(mu, 4)}"
             share = f"{100 * entry['times'] * mu**2 / squares:.0f} %" if only_mu and math.isfinite(squares) else ""
         else:
-            protection, cost = entry["mechanism"], f"epsilon = {each:.4g}"
+            protection, cost = entry["mechanism"], f"epsilon = {rounded_up(each, 4)}"
             share = f"{100 * each * entry['times'] / budget:.0f} %" if math.isfinite(budget) else ""
         if entry["protected"] and entry.get("scale"):
             protection += f", scale {entry['scale']:.6g} for a sensitivity of {entry['sensitivity']:.6g}"

@@ -16,6 +16,7 @@ import yaml
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
+from dpforest.ledger import rounded_up
 from fl_app.compare import comparison
 from fl_app.figures.base import short_trust
 from fl_app.figures.ldp import ldp_tables
@@ -123,6 +124,7 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
     environment = Environment(
         loader=PackageLoader("fl_app.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["rounded_up"] = rounded_up
     header, runs = _runs_table(gathered.sections)
     page = environment.get_template("page.html.j2").render(
         parts=parts,
@@ -246,6 +248,8 @@ def _cell(key: str, value: Any, number: bool) -> Cell:
         return Cell(short_trust(str(value)) if key == "trust" else str(value))
     if key.startswith("bytes"):
         return Cell(human_bytes(value), float(value))
+    if key in ("epsilon", "delta"):
+        return Cell(rounded_up(value), float(value))
     if key == "seconds":
         return Cell(f"{value:.1f}", float(value))
     return Cell(f"{value:.4g}" if isinstance(value, float) else str(value), float(value))

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dpforest.ledger import rounded_up
 from fl_app.figures.base import METRICS, legend_below, log_axis, setting_looks
 from fl_app.figures.looks import PUBLISHED, Look
 from fl_app.figures.published import published_on
@@ -46,7 +47,7 @@ def settings_by_epsilon(section: Section) -> dict[str, pd.DataFrame]:
     """Runs by epsilon as it is printed; what protects nothing comes once, as `OPEN`."""
     frame = section.frame
     open_ = frame["state"] == OPEN
-    found = {f"{epsilon:g}": runs for epsilon, runs in frame[~open_].groupby("epsilon")}
+    found = {rounded_up(float(str(epsilon))): runs for epsilon, runs in frame[~open_].groupby("epsilon")}
     if open_.any():
         found[OPEN] = frame[open_]
     return found
@@ -68,7 +69,7 @@ def answer_picture(answer: Answer) -> Figure:
                 answer.reference.score.mean, color=PUBLISHED, linestyle="--", linewidth=1,
                 label=f"without privacy: {answer.reference.setting}",
             )  # fmt: skip
-        axes.set_xticks(range(len(verdicts)), [f"{verdict.epsilon:g}" for verdict in verdicts])
+        axes.set_xticks(range(len(verdicts)), [rounded_up(verdict.epsilon) for verdict in verdicts])
         axes.set_xlim(-0.6, len(verdicts) - 0.4)
         axes.grid(False, axis="x")
         axes.margins(y=0.15)

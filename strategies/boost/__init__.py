@@ -9,7 +9,7 @@ the noise of all together is that of one.
 from dpforest.ledger import RECORD_UNIT
 from strategies.boost.client import BoostClient
 from strategies.boost.server import BoostServer
-from strategies.boost.settings import FederatedBoostSettings, trust
+from strategies.boost.settings import FederatedBoostSettings, trust, work
 from strategies.method import Method
 
 METHODS = (
@@ -22,5 +22,6 @@ METHODS = (
         trust=trust,
         default_rounds=50,
         self_protecting=lambda settings: not settings.is_distributed,
+        work=work,
     ),
 )

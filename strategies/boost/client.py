@@ -9,8 +9,8 @@ from dpforest.boosting import BoostPlan, Records, Start, release_marginals
 from strategies.boost.settings import SecureTerms, plan_of, secure_terms
 from strategies.boost.wire import read_round, write_sums
 from strategies.forests import ForestClient
-from strategies.messages import BadMessage
-from strategies.method import Arrays, ClientTask, Update
+from strategies.messages import BadMessage, RowsChanged
+from strategies.method import Arrays, ClientTask, Public, Released, Update
 from strategies.secure_aggregation import Phase, SecureSummer
 
 _SCORES, _SECURE = "boost", "secure"
@@ -24,8 +24,11 @@ class BoostClient(ForestClient):
         if not task.settings.is_distributed:
             noised = _noised_sums(task, plan, X, y, arrays, None)
             mechanism = plan.marginals if _asks_histograms(task) else plan.sums
-            return Update(write_sums(noised, mechanism.variance**0.5))
-        return Update(_secure_reply(task, plan, secure_terms(task, plan), X, y, arrays))
+            return Update(Released(task.ledger, write_sums(noised, mechanism.variance**0.5)))
+        reply = _secure_reply(task, plan, secure_terms(task, plan), X, y, arrays)
+        if task.config.get("phase") == Phase.MASK.value:
+            return Update(Released(task.ledger, reply))
+        return Update(Public(reply))  # keys, and parts of masks
 
 
 def _asks_histograms(task: ClientTask) -> bool:
@@ -107,6 +110,6 @@ def _recall(task: ClientTask, n_records: int) -> tuple[Start, np.ndarray, int] |
         return None
     arrays = {name: array.numpy() for name, array in kept.items()}
     if len(arrays["scores"]) != n_records:
-        raise BadMessage("the rows of this client changed during the run")
+        raise RowsChanged
     start = Start(arrays["cuts"], arrays["base"], float(arrays["clip"][0]))
     return start, arrays["scores"].copy(), int(arrays["rounds"][0])

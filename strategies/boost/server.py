@@ -16,11 +16,11 @@ from dpforest.boosting import Booster
 from dpforest.boosting.bins import marginal_shape
 from dpforest.errors import DPForestError
 from dpforest.forest import feature_importances, pack
-from dpforest.ledger import Budget, Entry, total_epsilon
+from dpforest.ledger import Budget, Entry, rounded_up, total_epsilon
 from strategies.boost.settings import FederatedBoostSettings, plan_of, secure_terms
 from strategies.boost.wire import check_leaf_sums, read_sums, write_round
 from strategies.forests import model_arrays, save_forest
-from strategies.method import Arrays, ClientUpdate, ServerSide, Task, TooFewClients
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
 from strategies.secure_aggregation import Phase, SumCollector, Total
 
 log = logging.getLogger(__name__)
@@ -48,6 +48,11 @@ class BoostServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return self._plan.planned()
+
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        if self._collector is not None and self._collector.phase is not Phase.MASK:
+            return Charges()
+        return Charges(each=[self._plan.round_entry if self._has_start else self._plan.marginal_entry])
 
     @property
     def exchanges(self) -> int:
@@ -118,7 +123,7 @@ class BoostServer(ServerSide):
     def progress(self) -> str:
         if not self._booster.rounds:
             return "agreeing on keys and cuts" if self._collector else "cuts chosen"
-        words = f"{self.round_facts()['trees']} trees, epsilon spent {self._spent():.3g}"
+        words = f"{self.round_facts()['trees']} trees, epsilon spent {rounded_up(self._spent(), 3)}"
         if self._public_score is None:
             return words
         return f"{words}, {self._public_metric.replace('_', ' ')} on public rows {self._public_score:.3f}"
@@ -247,6 +252,7 @@ class BoostServer(ServerSide):
         while not is_enough(epsilon):
             epsilon *= 1.1
         raise DPForestError(
-            f"privacy.epsilon={self.task.budget.epsilon:g} leaves no tree above the noise for about {rows} records of "
-            f"{parties} clients: from {epsilon:.2g} on one of depth 1 does (or set strategy.depth to try anyway)"
+            f"privacy.epsilon={rounded_up(self.task.budget.epsilon)} leaves no tree above the noise for about {rows} "
+            f"records of {parties} clients: from {rounded_up(epsilon, 2)} on one of depth 1 does (or set "
+            "strategy.depth to try anyway)"
         )

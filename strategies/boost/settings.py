@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpforest.boosting import BoostPlan, BoostSettings, make_plan
+from dpforest.boosting.settings import MAX_DEPTH
 from dpforest.errors import DPForestError
-from strategies.method import Task
+from dpforest.forest import Limits
+from strategies.method import Task, Work
 from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.noise_share import noise_tail
 
@@ -133,3 +135,8 @@ def secure_terms(task: Task, plan: BoostPlan) -> SecureTerms:
 
 def _share(mechanism: object) -> float:
     return float(getattr(mechanism, "share", 0.0))
+
+
+def work(task: Task) -> Work:
+    """The trees of one round, whose depth the server's message says."""
+    return Work(nodes=Limits.complete(plan_of(task).trees_per_round, MAX_DEPTH).nodes)

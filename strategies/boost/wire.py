@@ -23,6 +23,9 @@ _PAST_GROUPS, _PAST_WEIGHTS = "past.groups", "past.weights"
 # A client rounds its noised sums to this part of the noise's deviation or less: it costs next to nothing in
 # accuracy (1/768 of the variance), and saves bytes.
 _PARTS = 8
+# Inside these no gradient overflows, nor loses digits that its clipped length depends on.
+_SMALLEST_CLIP, _LARGEST_CLIP = 1e-9, 1e9
+_LARGEST_BASE = 1e3
 # How many deviations noise may explain.
 _DEVIATIONS = 12
 
@@ -86,8 +89,13 @@ def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
         cuts = _take(arrays, _CUTS, "f", (len(columns.numeric), settings.cuts)).astype(np.float64)
         base = _take(arrays, _BASE, "f", (schema.n_outputs,))
         clip = float(_take(arrays, _CLIP, "f", (1,))[0])
-        if (np.diff(cuts, axis=1) < 0).any() or clip <= 0:
-            raise BadMessage("cuts must not fall, and the clip must be above 0")
+        if (np.diff(cuts, axis=1) < 0).any():
+            raise BadMessage("cuts must not fall")
+        if not _SMALLEST_CLIP <= clip <= _LARGEST_CLIP or (np.abs(base) > _LARGEST_BASE).any():
+            raise BadMessage(
+                f"the clip {clip:g} must lie from {_SMALLEST_CLIP:g} to {_LARGEST_CLIP:g}, and first scores at "
+                f"most {_LARGEST_BASE:g} from 0"
+            )
         start = Start(cuts, base, clip)
     past = []
     if _PAST_WEIGHTS in arrays:

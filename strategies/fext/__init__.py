@@ -6,6 +6,7 @@ its sign mended, and has no guarantee; the default spends one total epsilon over
 
 from dpforest.ledger import RECORD_UNIT
 from strategies.fext.client import FextClient
+from strategies.fext.rounds import work
 from strategies.fext.server import FextServer
 from strategies.fext.settings import FextSettings
 from strategies.method import Method
@@ -19,5 +20,6 @@ METHODS = (
         unit=RECORD_UNIT,
         trust="server and other clients not trusted",
         self_protecting=lambda settings: settings.accounting == "tight",
+        work=work,
     ),
 )

@@ -15,12 +15,12 @@ from dpforest.growers.budget import leaf_epsilon
 from dpforest.growers.own_values import UNPROTECTED, grow_with_own_values
 from dpforest.growers.regression import ResolvedRegression, grow_regressor
 from dpforest.ledger import ALL_ROWS
-from strategies.fext.rounds import RoundPlan, plan_rounds, score_mechanism
+from strategies.fext.rounds import SCORES_WHAT, RoundPlan, plan_rounds, score_mechanism
 from strategies.fext.scores import client_sums
 from strategies.fext.settings import DEEPEST, FextSettings, leaf_output
 from strategies.forests import ForestClient, model_arrays, read_model
 from strategies.messages import to_arrays_record
-from strategies.method import Arrays, ClientTask, Update
+from strategies.method import Arrays, ClientTask, Released, Unprotected, Update
 from strategies.row_parts import PartLedger, part_of_rows
 
 BAD = "bad-client"
@@ -28,6 +28,7 @@ SCORES = "scores"
 # Kept on the client between rounds.
 _PARTS, _OWN, _ASIDE = "fext-parts", "fext-own", "fext-aside"
 _SET_ASIDE = -1
+_WHY = "Oliveira et al., algorithm 1"
 _MOST_ASIDE = 500
 # Candidate trees that a client scores in one exchange.
 _CANDIDATES = Limits(trees=10_000, nodes=5_000_000, depth=DEEPEST)
@@ -49,12 +50,12 @@ class FextClient(ForestClient):
         plan = plans[number - 1]
         parts = _parts(task, len(y), len(plans))
         mine = parts != _SET_ASIDE if plan.rows == ALL_ROWS else parts == number - 1
-        ledger = PartLedger(task.ledger, plan.rows, f"round {number}: ")
+        ledger = PartLedger(task.ledger, plan.rows, plan.prefix)
         if scoring:
             return self._score(task, plan, ledger, X[mine], y[mine], arrays)
         forest = _attacked(task, _grow(task, plan, ledger, X[mine], _attacked_targets(task, y[mine])))
         _remember(task, forest, X[parts == _SET_ASIDE], y[parts == _SET_ASIDE])
-        return Update(pack(forest))
+        return Update(Released(task.ledger, pack(forest)))
 
     def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
         forest = self._chosen(task, read_model(arrays, task.schema))
@@ -62,10 +63,6 @@ class FextClient(ForestClient):
 
     def _grow_published(self, task: ClientTask, X: np.ndarray, y: np.ndarray) -> Update:
         settings: FextSettings = task.settings
-        known = {entry.what for entry in task.ledger.entries}
-        for what in UNPROTECTED:
-            if what not in known:
-                task.ledger.unprotected(what, "Oliveira et al., algorithm 1")
         parts = _parts(task, len(y), 1)
         mine = np.flatnonzero(parts != _SET_ASIDE)
         rng = task.rng("rows")
@@ -84,7 +81,7 @@ class FextClient(ForestClient):
         )
         forest = _attacked(task, tree)
         _remember(task, forest, X[parts == _SET_ASIDE], y[parts == _SET_ASIDE])
-        return Update(pack(forest))
+        return Update(Unprotected(task.ledger, dict.fromkeys(UNPROTECTED, _WHY), pack(forest)))
 
     def _score(
         self, task: ClientTask, plan: RoundPlan, ledger: PartLedger, X: np.ndarray, y: np.ndarray, arrays: Arrays
@@ -92,9 +89,10 @@ class FextClient(ForestClient):
         """Noised sums about every candidate tree of the round, charged for as many trees as there are."""
         forest = unpack(arrays, task.schema, leaf_output(task.schema), limits=_CANDIDATES)
         mechanism = score_mechanism(plan.scores, forest.n_trees, task.schema.is_classification)
-        entry = mechanism.entry("scores of all trees")
+        entry = mechanism.entry(SCORES_WHAT)
         ledger.require([entry])
-        return Update({SCORES: mechanism.release(client_sums(forest, X, y), entry, ledger, task.noise("scores"))})
+        scores = mechanism.release(client_sums(forest, X, y), entry, ledger, task.noise("scores"))
+        return Update(Released(task.ledger, {SCORES: scores}))
 
     @staticmethod
     def _chosen(task: ClientTask, forest: Forest) -> Forest:

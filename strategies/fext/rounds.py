@@ -14,9 +14,12 @@ from dpforest.growers.regression import (
 )
 from dpforest.ledger import ALL_ROWS, Entry, rows_slice
 from dpforest.mechanisms import DiscreteLaplaceCounts
-from strategies.fext.settings import FextSettings
-from strategies.method import Task
+from strategies.fext.settings import DEEPEST, FextSettings
+from strategies.forests import grown_work, own_nodes
+from strategies.method import Task, Work
 from strategies.row_parts import inside
+
+SCORES_WHAT = "scores of all trees"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,19 @@ class RoundPlan:
     rows: str
     resolved: ResolvedSettings | ResolvedRegression
 
+    @property
+    def prefix(self) -> str:
+        """Before the ledger's words for what the round releases."""
+        return f"round {self.round}: "
+
+    def exchange_entries(self, task: Task, scoring: bool) -> list[Entry]:
+        """What a client releases in one of the round's exchanges: its trees, or their scores."""
+        return [
+            replace(entry, what=f"{self.prefix}{entry.what}")
+            for entry in self.entries(task)
+            if (entry.what == SCORES_WHAT) == scoring
+        ]
+
     def entries(self, task: Task) -> list[Entry]:
         """What a client will release in this round."""
         if isinstance(self.resolved, ResolvedRegression):
@@ -52,7 +68,7 @@ class RoundPlan:
         if self.scores:
             most = task.clients * size_a_client(self.resolved)[0]
             mechanism = score_mechanism(self.scores, most, task.schema.is_classification)
-            entries.append(mechanism.entry("scores of all trees"))
+            entries.append(mechanism.entry(SCORES_WHAT))
         return [replace(entry, rows=inside(entry.rows, self.rows)) for entry in entries]
 
 
@@ -99,8 +115,12 @@ def plan_rounds(task: Task) -> list[RoundPlan]:
 
 def size_a_client(resolved: ResolvedSettings | ResolvedRegression) -> tuple[int, int]:
     """How many trees a client sends a round, and how deep they are."""
-    splits = resolved.splits if isinstance(resolved, ResolvedRegression) else resolved
+    splits = _splits(resolved)
     return splits.trees, splits.depth
+
+
+def _splits(resolved: ResolvedSettings | ResolvedRegression) -> ResolvedSettings:
+    return resolved.splits if isinstance(resolved, ResolvedRegression) else resolved
 
 
 def score_mechanism(epsilon: float, trees: int, is_classification: bool) -> DiscreteLaplaceCounts:
@@ -113,3 +133,12 @@ def score_mechanism(epsilon: float, trees: int, is_classification: bool) -> Disc
     """
     sensitivity = trees + 1 if is_classification else (trees + 3) * TARGET_UNIT
     return DiscreteLaplaceCounts(epsilon, sensitivity)
+
+
+def work(task: Task) -> Work:
+    """The trees of a round; a candidate of others is walked through only, and their sizes have limits of their own."""
+    settings: FextSettings = task.settings
+    if settings.accounting == "published":
+        depth = DEEPEST if settings.depth == "auto" else int(settings.depth)
+        return Work(nodes=own_nodes(1, depth, settings.public_number_of_rows(task.schema)))
+    return grown_work(_splits(plan_rounds(task)[0].resolved), task.schema)

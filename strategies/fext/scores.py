@@ -12,6 +12,7 @@ from dpforest.errors import DPForestError
 from dpforest.forest import Forest
 from dpforest.forest.codec import fill_inner_nodes
 from dpforest.growers.regression import TARGET_UNIT
+from dpforest.mechanisms import whole_numbers
 from dpforest.schema import Schema
 
 # Of the squared range of the target; what a noised variance below it is taken for.
@@ -120,7 +121,7 @@ def client_sums(forest: Forest, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     errors = [np.minimum(((p - low) / (high - low) - z) ** 2, 1.0) for p in predictions]
     # Every record's part is rounded for itself, so that one record changes a sum by no more than one unit.
     columns = [np.ones_like(z), z, z**2, *errors]
-    return np.array([np.rint(TARGET_UNIT * column).astype(np.int64).sum() for column in columns], dtype=np.int64)
+    return np.array([whole_numbers(TARGET_UNIT * column, TARGET_UNIT).sum() for column in columns], dtype=np.int64)
 
 
 def combine_client_sums(

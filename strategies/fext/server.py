@@ -20,7 +20,7 @@ from strategies.fext.rounds import plan_rounds, planned_releases, size_a_client
 from strategies.fext.scores import FIRST_TREE, PublicRows, combine_client_sums
 from strategies.fext.settings import DEEPEST, FextSettings, leaf_output
 from strategies.forests import model_arrays, save_forest
-from strategies.method import Arrays, ClientUpdate, ServerSide, Task
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +113,15 @@ class FextServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return planned_releases(self._plans, self.task) if self._plans else []
+
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        if not self._plans:
+            return Charges()
+        scoring = self._settings.scored_by_clients and not self._is_growing(exchange)
+        number = (exchange + 1) // 2 if self._settings.scored_by_clients else exchange
+        # A client refuses a round that is not in the plan.
+        plans = self._plans[number - 1 : number]
+        return Charges(each=[entry for plan in plans for entry in plan.exchange_entries(self.task, scoring)])
 
     def unprotected(self) -> list[str]:
         return list(UNPROTECTED) if self._settings.accounting == "published" else []
@@ -317,8 +326,7 @@ class FextServer(ServerSide):
         limits = Limits(trees=1, nodes=_MOST_NODES, depth=DEEPEST)
         if self._plans:
             # Not more than was planned: a set of huge trees would be refused by all clients.
-            trees, depth = size_a_client(self._plans[0].resolved)
-            limits = Limits(trees=trees, nodes=trees * (2 ** (depth + 1) - 1), depth=depth)
+            limits = Limits.complete(*size_a_client(self._plans[0].resolved))
         forest = unpack(update.arrays, self.task.schema, leaf_output(self.task.schema), limits=limits)
         return forest.with_owner(str(update.client))
 

@@ -6,6 +6,7 @@ on leaf values, importances and base prediction, which is no guarantee. The defa
 
 from dpforest.ledger import RECORD_UNIT
 from strategies.ldp_bagging.client import LdpBaggingClient
+from strategies.ldp_bagging.rounds import work
 from strategies.ldp_bagging.server import LdpBaggingServer
 from strategies.ldp_bagging.settings import LdpBaggingSettings
 from strategies.method import Method
@@ -20,5 +21,6 @@ METHODS = (
         trust="server and other clients not trusted",
         default_rounds=3,
         self_protecting=lambda settings: settings.accounting == "tight",
+        work=work,
     ),
 )

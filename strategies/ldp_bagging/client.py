@@ -11,7 +11,7 @@ from strategies.forests import ForestClient
 from strategies.ldp_bagging.published import train_published
 from strategies.ldp_bagging.rounds import plan_rounds
 from strategies.ldp_bagging.settings import LdpBaggingSettings, check_target
-from strategies.method import Arrays, ClientTask, Update
+from strategies.method import Arrays, ClientTask, Released, Update
 from strategies.row_parts import PartLedger, part_of_rows
 
 # Kept on the client between rounds.
@@ -29,7 +29,7 @@ class LdpBaggingClient(ForestClient):
         if settings.accounting == "published":
             return train_published(task, X, y)
         plan = plan_rounds(task)
-        ledger = PartLedger(task.ledger, plan.rows(task.round), f"round {task.round}: ")
+        ledger = PartLedger(task.ledger, plan.rows(task.round), plan.prefix(task.round))
         if plan.disjoint:
             n_rows = len(y)
             parts = part_of_rows(
@@ -38,4 +38,4 @@ class LdpBaggingClient(ForestClient):
             mine = parts == task.round - 1
             X, y = X[mine], y[mine]
         counts = grow_classifier(X, y, task.schema, plan.resolved, plan.epsilon, ledger, task.noise("tree"))
-        return Update(pack(counts))
+        return Update(Released(task.ledger, pack(counts)))

@@ -23,7 +23,7 @@ from dpforest.forest import Forest, feature_importances, pack
 from dpforest.growers.own_values import grow_with_own_values
 from dpforest.schema import Schema
 from strategies.ldp_bagging.settings import LdpBaggingSettings
-from strategies.method import ClientTask, Update
+from strategies.method import ClientTask, Unprotected, Update
 
 SENSITIVITY = 1.0  # assumed by the document for every number
 BASE_PREDICTION = 0.0
@@ -52,10 +52,6 @@ class _Noised:
 def train_published(task: ClientTask, X: np.ndarray, y: np.ndarray) -> Update:
     """Grow, noise and pack one tree; names in the ledger what is not covered."""
     settings: LdpBaggingSettings = task.settings
-    known = {entry.what for entry in task.ledger.entries}
-    for what, why in UNPROTECTED.items():
-        if what not in known:
-            task.ledger.unprotected(what, why)
     rng = task.rng("noise")
     clock = [time.perf_counter()]
     depth = int(settings.depth)
@@ -70,15 +66,14 @@ def train_published(task: ClientTask, X: np.ndarray, y: np.ndarray) -> Update:
     clock.append(time.perf_counter())
     packed = pack(_scores(tree, leaves.values, task.schema))
     clock.append(time.perf_counter())
-    return Update(
-        {
-            **packed,
-            IMPORTANCES: noised.values,
-            BASE: base.values,
-            NOISE: np.array([leaves.facts, noised.facts, base.facts]),
-            TIMES: 1000 * np.diff(clock),
-        }
-    )
+    arrays = {
+        **packed,
+        IMPORTANCES: noised.values,
+        BASE: base.values,
+        NOISE: np.array([leaves.facts, noised.facts, base.facts]),
+        TIMES: 1000 * np.diff(clock),
+    }
+    return Update(Unprotected(task.ledger, UNPROTECTED, arrays))
 
 
 def _labels_as_target(schema: Schema) -> Schema:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dpforest.forest import Limits
 from dpforest.growers import ResolvedSettings, planned_entries, resolve
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import ALL_ROWS, Entry, rows_slice
 from dpforest.schema import Schema
+from strategies.forests import grown_work
 from strategies.ldp_bagging.settings import LdpBaggingSettings
-from strategies.method import Task
+from strategies.method import Task, Work
 from strategies.row_parts import inside
 
 
@@ -37,6 +39,17 @@ class RoundPlan:
     def rows(self, number: int) -> str:
         """The ledger's name of the rows that round ``number`` (from 1) sees."""
         return rows_slice(f"{self.rounds} rounds", number - 1) if self.disjoint else ALL_ROWS
+
+    def prefix(self, number: int) -> str:
+        """Before the ledger's words for what round ``number`` (from 1) releases."""
+        return f"round {number}: "
+
+    def round_entries(self, number: int, schema: Schema) -> list[Entry]:
+        """What a client releases in round ``number`` (from 1)."""
+        return [
+            replace(e, what=f"{self.prefix(number)}{e.what}", rows=inside(e.rows, self.rows(number)))
+            for e in planned_entries(self.resolved, self.epsilon, schema)
+        ]
 
     def leaf_epsilon(self, schema: Schema) -> float:
         """Epsilon of the class counts of the leaves."""
@@ -67,3 +80,11 @@ def plan_rounds(task: Task) -> RoundPlan:
     if disjoint:
         rows = max(1, rows // rounds)
     return RoundPlan(epsilon, rounds, disjoint, resolve(settings.grower, epsilon, rows))
+
+
+def work(task: Task) -> Work:
+    """The tree of a round."""
+    settings: LdpBaggingSettings = task.settings
+    if settings.accounting == "published":
+        return Work(nodes=Limits.complete(1, int(settings.depth)).nodes)
+    return grown_work(plan_rounds(task).resolved, task.schema)

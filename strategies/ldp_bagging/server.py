@@ -12,13 +12,13 @@ import numpy as np
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest, Limits, concatenate, feature_importances, pack, unpack
 from dpforest.growers import finish_classifier
-from dpforest.ledger import Entry
+from dpforest.ledger import Entry, rounded_up
 from strategies.forests import model_arrays, save_forest
 from strategies.ldp_bagging.noise_report import NoiseReport, expected_noise
 from strategies.ldp_bagging.published import BASE, IMPORTANCES, KINDS, NOISE, NOISE_COLUMNS, STEPS, TIMES, UNPROTECTED
 from strategies.ldp_bagging.rounds import plan_rounds
 from strategies.ldp_bagging.settings import LdpBaggingSettings, check_target
-from strategies.method import Arrays, ClientUpdate, ServerSide, Task
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task
 
 _BARS_SHOWN, _BAR = 8, 30
 _LONGEST_STEP = 1e7  # ms
@@ -54,6 +54,9 @@ class LdpBaggingServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return [] if self._plan is None else self._plan.entries(self.task.schema)
+
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        return Charges(each=[] if self._plan is None else self._plan.round_entries(exchange, self.task.schema))
 
     def unprotected(self) -> list[str]:
         return list(UNPROTECTED) if self._published else []
@@ -113,16 +116,14 @@ class LdpBaggingServer(ServerSide):
     def progress(self) -> str:
         """Importances as bars, sizes of noise and what is spent, one line each."""
         assert self._model is not None
+        spent, budget = rounded_up(self._spent()), rounded_up(self.task.budget.epsilon)
         lines = [f"{self._model.n_trees} trees", "importance:", *_bars(self.task.schema.feature_names, self._model)]
         if self._published:
             lines += self._noise.lines()
-            lines.append(
-                f"budget: the document counts epsilon {self._spent():g} so far, {self.task.budget.epsilon:g} a round; "
-                "guaranteed is none"
-            )
+            lines.append(f"budget: the document counts epsilon {spent} so far, {budget} a round; guaranteed is none")
         else:
             lines.append(f"noise: {self._expected_words()}")
-            lines.append(f"budget: epsilon {self._spent():g} of {self.task.budget.epsilon:g} spent, {self._how()}")
+            lines.append(f"budget: epsilon {spent} of {budget} spent, {self._how()}")
         return "\n  ".join(lines)
 
     def _how(self) -> str:
@@ -137,9 +138,8 @@ class LdpBaggingServer(ServerSide):
         assert self._plan is not None
         epsilon = self._plan.leaf_epsilon(self.task.schema)
         size = expected_noise(epsilon)
-        return (
-            f"{size:.3g} records on each class count of a leaf (mean size of discrete Laplace, epsilon {epsilon:.3g})"
-        )
+        noise = f"mean size of discrete Laplace, epsilon {rounded_up(epsilon, 3)}"
+        return f"{size:.3g} records on each class count of a leaf ({noise})"
 
     def report(self) -> dict[str, Any]:
         assert self._model is not None
@@ -174,7 +174,7 @@ class LdpBaggingServer(ServerSide):
         """A client's tree as probabilities; raises InvalidForest if it is not sound."""
         assert self._plan is not None
         resolved = self._plan.resolved
-        limits = Limits(trees=1, nodes=2 ** (resolved.depth + 1) - 1, depth=resolved.depth)
+        limits = Limits.complete(1, resolved.depth)
         counts = unpack(update.arrays, self.task.schema, "counts", limits=limits)
         finished = finish_classifier(counts, resolved, self._plan.leaf_epsilon(self.task.schema))
         tree = finished.with_owner(str(update.client))
@@ -182,7 +182,7 @@ class LdpBaggingServer(ServerSide):
 
     def _read_published(self, update: ClientUpdate) -> _Contribution:
         depth = int(self._settings.depth)
-        limits = Limits(trees=1, nodes=2 ** (depth + 1) - 1, depth=depth)
+        limits = Limits.complete(1, depth)
         tree = unpack(update.arrays, self.task.schema, "score", limits=limits).with_owner(str(update.client))
         if self._settings.leaf_values == "clipped":
             tree = replace(tree, value=np.clip(tree.value, 0.0, 1.0))

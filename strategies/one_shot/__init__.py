@@ -6,7 +6,7 @@ choice a node among public candidates, and soft votes.
 
 from dpforest.ledger import RECORD_UNIT
 from strategies.method import Method
-from strategies.one_shot.client import OneShotClient
+from strategies.one_shot.client import OneShotClient, work
 from strategies.one_shot.server import OneShotServer
 from strategies.one_shot.settings import OneShotSettings
 
@@ -19,5 +19,6 @@ METHODS = (
         unit=RECORD_UNIT,
         trust="server and other clients not trusted",
         self_protecting=True,
+        work=work,
     ),
 )

@@ -11,8 +11,9 @@ from dpforest.forest import Forest, pack
 from dpforest.growers import ResolvedSettings, grow_classifier, planned_entries, resolve
 from dpforest.growers.candidates import Bounds
 from dpforest.mechanisms import DiscreteLaplaceCounts
-from strategies.forests import ForestClient
-from strategies.method import Arrays, ClientTask, Update
+from dpforest.schema import MOST_ROWS
+from strategies.forests import ForestClient, grown_work
+from strategies.method import Arrays, ClientTask, Released, Task, Update, Work
 from strategies.one_shot.settings import COUNT_SHARE, OneShotSettings
 
 
@@ -60,4 +61,11 @@ class OneShotClient(ForestClient):
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         grown = grow_trees(task, X, y)
-        return Update(pack(grown.forest), grown.metrics)
+        return Update(Released(task.ledger, pack(grown.forest), grown.metrics))
+
+
+def work(task: Task) -> Work:
+    """All its trees, grown at once; with a noised number of rows, as many as for the largest."""
+    settings: OneShotSettings = task.settings
+    rows = MOST_ROWS if settings.rows == "noised" else settings.public_rows(task.schema)
+    return grown_work(resolve(settings, task.budget.epsilon, rows), task.schema)

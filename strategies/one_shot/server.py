@@ -12,11 +12,10 @@ from dpforest.growers import ResolvedSettings, balance_votes, finish_classifier,
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
+from dpforest.schema import MOST_ROWS
 from strategies.forests import model_arrays, save_forest
-from strategies.method import Arrays, ClientUpdate, ServerSide, Task
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task
 from strategies.one_shot.settings import COUNT_SHARE, OneShotSettings
-
-_MOST_ROWS = 10**12
 
 
 class OneShotServer(ServerSide):
@@ -36,7 +35,14 @@ class OneShotServer(ServerSide):
         return 1
 
     def planned(self) -> list[Entry]:
-        entries = planned_entries(self._resolved({}), self._epsilon, self.task.schema)
+        return self._planned({})
+
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        # How many trees there are, and how deep, may follow from the client's own noised number of rows.
+        return Charges(each=self._planned(dict(update.metrics) if update else {}))
+
+    def _planned(self, metrics: dict[str, float]) -> list[Entry]:
+        entries = planned_entries(self._resolved(metrics), self._epsilon, self.task.schema)
         if self._settings.rows == "noised":
             entries.insert(0, DiscreteLaplaceCounts(COUNT_SHARE * self.task.budget.epsilon).entry("number of rows"))
         return entries
@@ -66,17 +72,15 @@ class OneShotServer(ServerSide):
     def _resolved(self, metrics: dict[str, float]) -> ResolvedSettings:
         rows = self._settings.public_rows(self.task.schema)
         if self._settings.rows == "noised" and "rows" in metrics:
-            if not 1 <= metrics["rows"] <= _MOST_ROWS:
-                raise DPForestError(f"the noised row count {metrics['rows']} is not between 1 and {_MOST_ROWS}")
+            if not 1 <= metrics["rows"] <= MOST_ROWS:
+                raise DPForestError(f"the noised row count {metrics['rows']} is not between 1 and {MOST_ROWS}")
             rows = int(metrics["rows"])
         return resolve(self._settings, self._epsilon, rows)
 
     def _read(self, update: ClientUpdate) -> Forest:
         """One client's trees as probabilities; raises InvalidForest if they are not sound."""
         settings = self._resolved(dict(update.metrics))
-        limits = Limits(
-            trees=settings.trees, nodes=settings.trees * (2 ** (settings.depth + 1) - 1), depth=settings.depth
-        )
+        limits = Limits.complete(settings.trees, settings.depth)
         counts = unpack(update.arrays, self.task.schema, "counts", limits=limits)
         finished = finish_classifier(
             counts, settings, leaf_epsilon(settings, self._epsilon, self.task.schema.n_features)

@@ -9,6 +9,7 @@ all sessions that a user takes part in.
 from dpforest.ledger import RECORD_UNIT
 from strategies.method import Method
 from strategies.pp_fprf.client import AloneClient, GlobalClient, PersonalClient
+from strategies.pp_fprf.plan import alone_work, work
 from strategies.pp_fprf.server import AloneServer, GlobalServer, PersonalServer
 from strategies.pp_fprf.settings import GlobalSettings, PersonalSettings, TreeSettings
 
@@ -25,6 +26,7 @@ METHODS = (
         unit=RECORD_UNIT,
         trust=_TRUST,
         self_protecting=True,
+        work=alone_work,
     ),
     Method(
         name="pp_fgrf",
@@ -34,6 +36,7 @@ METHODS = (
         unit=RECORD_UNIT,
         trust=_TRUST,
         self_protecting=lambda settings: not settings.published,
+        work=work,
     ),
     Method(
         name="pp_fprf",
@@ -43,6 +46,7 @@ METHODS = (
         unit=RECORD_UNIT,
         trust=_TRUST,
         self_protecting=lambda settings: not settings.published,
+        work=work,
         beside=lambda settings: settings.settings_beside(),
     ),
 )

@@ -10,13 +10,13 @@ from flwr.app import ArrayRecord, ConfigRecord
 
 from dpforest.forest import Forest, concatenate, pack, unpack
 from dpforest.forest.codec import fill_inner_nodes
-from dpforest.ledger import ALL_ROWS, Budget, Entry, Ledger, rows_slice
+from dpforest.ledger import Budget, Entry, Ledger, rounded_up
 from strategies.forests import MODEL_LIMITS, ForestClient, model_arrays, read_model
-from strategies.messages import BadMessage, to_arrays_record
-from strategies.method import Arrays, ClientTask, Update
+from strategies.messages import BadMessage, RowsChanged, to_arrays_record
+from strategies.method import Arrays, ClientTask, Released, Unprotected, Update
 from strategies.pp_fprf.alone import grow_alone
 from strategies.pp_fprf.member import Member
-from strategies.pp_fprf.plan import FOREIGN, HASHES, SIZES, VALUES, Plan, histogram_words, plan_of
+from strategies.pp_fprf.plan import FOREIGN, HASHES, SIZES, VALUES, Plan, RowPart, plan_of
 from strategies.pp_fprf.selection import keep_greedily, keep_incrementally
 from strategies.pp_fprf.settings import GlobalSettings, PersonalSettings, TreeSettings
 from strategies.pp_fprf.similarity import hash_rows, histograms
@@ -52,7 +52,7 @@ class AloneClient(OwnForestClient):
         seed = int(task.rng("growth").integers(2**62))
         forest = grow_alone(X[rows], y[rows], task.schema, settings, seed, task.rng("values"))
         _keep(task, _MODEL, model_arrays(forest, pack(forest)))
-        return Update({})
+        return Update()
 
 
 class GlobalClient(ForestClient):
@@ -74,14 +74,15 @@ class GlobalClient(ForestClient):
             if not settings.published:
                 raise BadMessage("with accounting=tight no values of rows are sent")
             sizes, values = member.propose(seed, task.rng("values"))
-            _admit(task, SIZES, VALUES)
             reply = {"sizes": sizes, "values": values}
         elif phase == "vote":
             reply = _vote(task, plan, member, seed, arrays)
         else:
             reply = {"counts": _count(task, plan, member)}
         _keep(task, _PLACES, member.state())
-        return Update(reply)
+        if settings.published:
+            return Update(_unprotected(task, reply, SIZES, VALUES))
+        return Update(Released(task.ledger, reply))
 
 
 class PersonalClient(GlobalClient, OwnForestClient):
@@ -93,20 +94,20 @@ class PersonalClient(GlobalClient, OwnForestClient):
             return Update(self._hashes(task, X, len(y)))
         if phase == "select":
             self._select(task, X, y, arrays)
-            return Update({})
+            return Update()
         return super().train(task, X, y, arrays)
 
     @staticmethod
-    def _hashes(task: ClientTask, X: np.ndarray, n_rows: int) -> Arrays:
+    def _hashes(task: ClientTask, X: np.ndarray, n_rows: int) -> Released | Unprotected:
         settings: PersonalSettings = task.settings
         hashes = hash_rows(X[_parts(task, n_rows) != _ASIDE], task.schema, settings, _seed(task))
-        mechanism = plan_of(task).histograms
-        if mechanism is None:
-            _admit(task, HASHES)
-            return {"hashes": hashes}
-        entry = mechanism.entry(histogram_words(settings.functions))
+        plan = plan_of(task)
+        if plan.histograms is None:
+            return _unprotected(task, {"hashes": hashes}, HASHES)
+        (entry,) = plan.similarity_entries(settings.functions)
         counts = histograms(hashes, settings.buckets)
-        return {"histograms": mechanism.release(counts, entry, task.ledger, task.noise("histograms"))}
+        noised = plan.histograms.release(counts, entry, task.ledger, task.noise("histograms"))
+        return Released(task.ledger, {"histograms": noised})
 
     @staticmethod
     def _select(task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> None:
@@ -156,23 +157,18 @@ class _Share:
 
     trees: np.ndarray
     ledger: Ledger
-    rows: str
-    prefix: str = ""
+    part: RowPart
 
 
-def _shares(task: ClientTask, member: Member) -> list[_Share]:
+def _shares(task: ClientTask, plan: Plan, member: Member) -> list[_Share]:
     settings: GlobalSettings = task.settings
     if settings.published:
         foreign = (member.masters >= 0) & (member.masters != task.client)
-        return [_Share(~foreign, task.ledger, ALL_ROWS), _Share(foreign, Ledger(Budget(math.inf)), ALL_ROWS)]
-    n = settings.slices
-    if n == 1:
-        return [_Share(np.ones(len(member.trees), dtype=bool), task.ledger, ALL_ROWS)]
-    slice_of = np.arange(len(member.trees)) % n
-    return [
-        _Share(slice_of == i, task.ledger, rows_slice(f"{n} slices", i), f"slice {i + 1}: ")
-        for i in range(min(n, len(member.trees)))
-    ]
+        (everything,) = plan.parts(len(member.trees))
+        return [_Share(~foreign, task.ledger, everything), _Share(foreign, Ledger(Budget(math.inf)), everything)]
+    slice_of = np.arange(len(member.trees)) % plan.slices
+    parts = enumerate(plan.parts(len(member.trees)))
+    return [_Share(slice_of == i, task.ledger, part) for i, part in parts]
 
 
 def _vote(task: ClientTask, plan: Plan, member: Member, seed: int, arrays: Arrays) -> dict[str, np.ndarray]:
@@ -188,19 +184,18 @@ def _vote(task: ClientTask, plan: Plan, member: Member, seed: int, arrays: Array
     reply = {"votes": np.zeros(len(tree), dtype=np.int16)}  # settings allow 10,000 candidates
     if plan.sizes is not None:
         sizes, reply["sizes"] = member.sizes()[asked], np.zeros(len(tree), dtype=np.int64)
-    for share in _shares(task, member):
+    for share in _shares(task, plan, member):
         nodes = share.trees[tree]
         if not nodes.any():
             continue
         times = len(np.unique(tree[nodes]))
-        entry = plan.votes.entry(f"{share.prefix}choices of splits", share.rows, times)
-        noise = task.noise(f"votes {share.prefix}")
-        reply["votes"][nodes] = plan.votes.release(scores[nodes], entry, share.ledger, noise)
-        _tell_foreign(task, share, entry)
+        entries = plan.part_entries(share.part, "vote", times)
+        noise = task.noise(f"votes {share.part.prefix}")
+        reply["votes"][nodes] = plan.votes.release(scores[nodes], entries[0], share.ledger, noise)
+        _tell_foreign(task, share, entries[0])
         if plan.sizes is not None:
-            entry = plan.sizes.entry(f"{share.prefix}sizes of nodes", share.rows, times)
-            noise = task.noise(f"sizes {share.prefix}")
-            reply["sizes"][nodes] = plan.sizes.release(sizes[nodes], entry, share.ledger, noise)
+            noise = task.noise(f"sizes {share.part.prefix}")
+            reply["sizes"][nodes] = plan.sizes.release(sizes[nodes], entries[1], share.ledger, noise)
     return reply
 
 
@@ -209,13 +204,13 @@ def _count(task: ClientTask, plan: Plan, member: Member) -> np.ndarray:
     counts = member.close()
     released = np.zeros_like(counts)
     tree = member.tree_of_leaf()
-    for share in _shares(task, member):
+    for share in _shares(task, plan, member):
         leaves = share.trees[tree]
         times = int(share.trees.sum())
         if not times:
             continue
-        entry = plan.leaves.entry(f"{share.prefix}class counts of leaves", share.rows, times)
-        noise = task.noise(f"counts {share.prefix}")
+        (entry,) = plan.part_entries(share.part, "count", times)
+        noise = task.noise(f"counts {share.part.prefix}")
         released[leaves] = plan.leaves.release(counts[leaves], entry, share.ledger, noise)
         _tell_foreign(task, share, entry)
     return released
@@ -224,7 +219,7 @@ def _count(task: ClientTask, plan: Plan, member: Member) -> np.ndarray:
 def _tell_foreign(task: ClientTask, share: _Share, entry: Entry) -> None:
     """Name what the paper does not count in the user's ledger too, at once: the user may not be there at the end."""
     if share.ledger is not task.ledger:
-        task.ledger.unprotected(FOREIGN, f"epsilon {entry.epsilon * entry.times:.4g} in {entry.times} trees")
+        task.ledger.unprotected(FOREIGN, f"epsilon {rounded_up(entry.epsilon * entry.times, 4)} in {entry.times} trees")
 
 
 def _parts(task: ClientTask, n_rows: int) -> np.ndarray:
@@ -235,7 +230,7 @@ def _parts(task: ClientTask, n_rows: int) -> np.ndarray:
     kept = _recall(task, _PARTS)
     if kept is not None:
         if len(kept["parts"]) != n_rows:
-            raise BadMessage("the rows of this client have changed since the first exchange: start a new run")
+            raise RowsChanged
         return kept["parts"]
     settings: TreeSettings = task.settings
     aside = task.rng("parts").random(n_rows) < settings.validation_share
@@ -273,9 +268,5 @@ def _seed(task: ClientTask) -> int:
     return seed
 
 
-def _admit(task: ClientTask, *facts: str) -> None:
-    """Write down what goes out unprotected, once."""
-    known = {entry.what for entry in task.ledger.entries}
-    for what in facts:
-        if what not in known:
-            task.ledger.unprotected(what, _WHY)
+def _unprotected(task: ClientTask, arrays: Arrays, *facts: str) -> Unprotected:
+    return Unprotected(task.ledger, dict.fromkeys(facts, _WHY), arrays)

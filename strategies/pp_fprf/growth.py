@@ -103,6 +103,17 @@ class Growth:
         """Trees that a user takes part in, in the order of their numbers."""
         return np.flatnonzero(self._has[user])
 
+    def masters_of(self, user: int) -> np.ndarray:
+        """Masters of a user's trees, in the same order."""
+        return np.array([group.master for group in self.groups])[self.tree_group[self.trees_of(user)]]
+
+    def trees_asked(self, user: int) -> np.ndarray:
+        """Mask of a user's trees that this phase asks it to release something about."""
+        if self.phase == "count":
+            return np.ones(len(self.trees_of(user)), dtype=bool)
+        mine = self._nodes_of(user)
+        return np.isin(self.trees_of(user), self._node_tree[mine[self._active[mine]]])
+
     def drop(self, user: int) -> None:
         """Go on without a user; what it said so far stays."""
         del self._has[user]
@@ -154,9 +165,7 @@ class Growth:
         self._told = None
         if self.phase == "vote":
             for user in self._has:
-                mine = self._nodes_of(user)
-                asked = self._node_tree[mine[self._active[mine]]]
-                self.levels_asked[user] += np.isin(self.trees_of(user), asked)
+                self.levels_asked[user] += self.trees_asked(user)
         elif self.phase == "count":
             self.leaves_asked = set(self._has)
         for user in set(self._has) - set(answers):
@@ -208,9 +217,8 @@ class Growth:
     def _message(self, user: int) -> dict[str, np.ndarray]:
         trees = self.trees_of(user)
         mine = self._nodes_of(user)
-        masters = np.array([group.master for group in self.groups])[self.tree_group[trees]]
         nodes = np.bincount(self._node_tree, minlength=len(self.tree_group))[trees]
-        told = {"trees": np.stack([trees, masters, nodes]).astype(np.int32)}
+        told = {"trees": np.stack([trees, self.masters_of(user), nodes]).astype(np.int32)}
         if self.phase == "vote" and self._two_steps:
             active = self._active[mine]
             return told | {"active": active, "values": self._values[mine[active]]}

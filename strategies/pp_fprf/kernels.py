@@ -8,15 +8,16 @@ does not see it, else leaf ``-p - 1``.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from dpforest.growers.kernels import scaled_norm
+from dpforest.compiled import compiled
+from dpforest.growers.kernels import LARGEST_SQUARE_SUM, scaled_norm
+from dpforest.mechanisms.whole import whole
 
 NOWHERE = -(2**31)
 GAIN_UNIT = 1 << 16
 
 
-@njit(cache=True)
+@compiled()
 def _mixed(key):
     """SplitMix64 (Steele, Lea, Flood 2014): a well mixed number from a counter."""
     z = key + np.uint64(0x9E3779B97F4A7C15)
@@ -25,7 +26,7 @@ def _mixed(key):
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True)
+@compiled()
 def _deal(of_tree, node, deck, moved):
     """Bring as many random cards of ``deck`` to its front as ``moved`` is long, by nothing but tree and node."""
     key = _mixed(of_tree + np.uint64(node))
@@ -36,19 +37,19 @@ def _deal(of_tree, node, deck, moved):
         deck[j], deck[other] = deck[other], deck[j]
 
 
-@njit(cache=True)
+@compiled()
 def _put_back(deck, moved):
     """Undo `_deal`."""
     for j in range(len(moved) - 1, -1, -1):
         deck[j], deck[moved[j]] = deck[moved[j]], deck[j]
 
 
-@njit(cache=True)
+@compiled()
 def _tree_key(seed, level, tree):
     return _mixed(_mixed(np.uint64(seed) + np.uint64(tree)) + np.uint64(level))
 
 
-@njit(cache=True)
+@compiled()
 def draw_features(seed, level, trees, starts, n_features, count):
     """Candidate features of every node: ``count`` different ones, the same for whoever has the seed.
 
@@ -68,7 +69,7 @@ def draw_features(seed, level, trees, starts, n_features, count):
     return drawn
 
 
-@njit(cache=True)
+@compiled()
 def node_sizes(place, starts):
     """Rows in every node of the level."""
     sizes = np.zeros(starts[-1], dtype=np.int64)
@@ -79,7 +80,7 @@ def node_sizes(place, starts):
     return sizes
 
 
-@njit(cache=True)
+@compiled()
 def _sort_rows(place, n_nodes, rows):
     """Rows of one tree node by node, into ``rows``; where each node's begin, int64 (n_nodes + 1,)."""
     first = np.zeros(n_nodes + 1, dtype=np.int64)
@@ -96,7 +97,7 @@ def _sort_rows(place, n_nodes, rows):
     return first
 
 
-@njit(cache=True)
+@compiled()
 def node_ranges(X, place, starts, seed, level, trees, count):
     """Smallest and largest value of each candidate feature (see `draw_features`) in each node; NaN in an empty node."""
     low = np.full((starts[-1], count), np.float32(np.nan), dtype=np.float32)
@@ -124,7 +125,7 @@ def node_ranges(X, place, starts, seed, level, trees, count):
     return low, high
 
 
-@njit(cache=True)
+@compiled()
 def candidate_scores(X, y, n_classes, place, starts, seed, level, trees, asked, values, by_gain):
     """Scores of the candidates of the nodes that are asked about; 0 in an empty node.
 
@@ -174,12 +175,12 @@ def candidate_scores(X, y, n_classes, place, starts, seed, level, trees, asked, 
     return scores
 
 
-@njit(cache=True)
+@compiled()
 def _nlogn(n):
     return n * np.log2(n) if n > 0 else 0.0
 
 
-@njit(cache=True)
+@compiled()
 def information_gain(total, left):
     """Information gain in bits of a node's class counts and those of its left child, in units of ``1 / GAIN_UNIT``.
 
@@ -195,21 +196,29 @@ def information_gain(total, left):
         inside_right += _nlogn(total[c] - left[c])
     before = _nlogn(n) - inside
     after = _nlogn(n_left) - inside_left + _nlogn(n - n_left) - inside_right
-    return np.int64(np.floor(max(before - after, 0.0) / n * GAIN_UNIT))
+    # No gain exceeds the logarithm of the classes, 16 bits at most.
+    return whole(max(before - after, 0.0) / n * GAIN_UNIT, 16 * GAIN_UNIT, True)
 
 
-@njit(cache=True)
+@compiled()
+def _add_square(squares, count):
+    if np.float64(count) * np.float64(count) >= LARGEST_SQUARE_SUM:
+        return np.int64(LARGEST_SQUARE_SUM)
+    return min(squares + count * count, np.int64(LARGEST_SQUARE_SUM))
+
+
+@compiled()
 def norm_score(total, left):
     """Sum over both children of ``sqrt(sum_c n_c^2)``, each in whole units of ``1 / SCORE_UNIT`` (rounded down)."""
     squares_left, squares_right = np.int64(0), np.int64(0)
     for c in range(len(total)):
-        right = total[c] - left[c]
-        squares_left += left[c] * left[c]
-        squares_right += right * right
+        # Capped as they grow, so that no number of rows overflows: beyond the cap, `scaled_norm` is the same.
+        squares_left = _add_square(squares_left, left[c])
+        squares_right = _add_square(squares_right, total[c] - left[c])
     return scaled_norm(squares_left) + scaled_norm(squares_right)
 
 
-@njit(cache=True)
+@compiled()
 def advance(X, place, leaves, starts, features, values):
     """Move every row from its node to the child on its side, or to a leaf where the node was not split; in place.
 
@@ -244,7 +253,7 @@ def advance(X, place, leaves, starts, features, values):
         leaves[t] += n_leaf
 
 
-@njit(cache=True)
+@compiled()
 def leaf_counts(y, n_classes, place, starts):
     """Class counts of every leaf, when all rows are in leaves; ``starts`` are of the leaves here."""
     counts = np.zeros((starts[-1], n_classes), dtype=np.int64)
@@ -255,7 +264,7 @@ def leaf_counts(y, n_classes, place, starts):
     return counts
 
 
-@njit(cache=True)
+@compiled()
 def similar_rows(own, other, least):
     """How many rows of ``other`` have at least ``least`` hash values in common with some row of ``own``."""
     found = 0

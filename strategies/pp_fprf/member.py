@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from dpforest.schema import Schema
-from strategies.messages import BadMessage
+from strategies.messages import BadMessage, RowsChanged
 from strategies.method import Arrays
 from strategies.pp_fprf import kernels
 from strategies.pp_fprf.settings import TreeSettings
@@ -58,7 +58,7 @@ class Member:
     def restore(self, state: Arrays) -> Self:
         """Go on from `state`."""
         if state["place"].shape[1] != len(self.y):
-            raise BadMessage("the rows of this client have changed since the first exchange: start a new run")
+            raise RowsChanged
         self.trees, self.masters, self._nodes, self._leaves, level = state["trees"].astype(np.int64)
         self.level, self._place = int(level[0]), state["place"].copy()
         return self

@@ -6,17 +6,27 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dpforest.forest import Limits
 from dpforest.growers.kernels import SCORE_UNIT
 from dpforest.ledger import ALL_ROWS, Entry, rows_slice
 from dpforest.mechanisms import DiscreteLaplaceCounts, Selection
-from strategies.method import Task
+from strategies.forests import LEAST_ROWS, own_nodes
+from strategies.method import Task, Work
 from strategies.pp_fprf.kernels import GAIN_UNIT
-from strategies.pp_fprf.settings import GlobalSettings, PersonalSettings
+from strategies.pp_fprf.settings import GlobalSettings, PersonalSettings, TreeSettings
 
 HASHES = "hash values of all training rows"
 VALUES = "candidate values lie between the smallest and largest values of a node's own rows"
 SIZES = "exact numbers of rows in every node"
 FOREIGN = "sessions of other masters, which the paper does not count"
+
+
+@dataclass(frozen=True)
+class RowPart:
+    """A part of a user's rows in the words of its ledger."""
+
+    rows: str
+    prefix: str
 
 
 @dataclass(frozen=True)
@@ -69,16 +79,38 @@ class Plan:
         trees = [self.tree_epsilon(voted, leaves) for voted in levels]
         return similarity + max(math.fsum(trees[i :: self.slices]) for i in range(self.slices))
 
+    def similarity_entries(self, functions: int) -> list[Entry]:
+        """What a user releases to find out whom it is similar to."""
+        return [] if self.histograms is None else [self.histograms.entry(histogram_words(functions))]
+
+    def part_entries(self, part: RowPart, phase: str, trees: int) -> list[Entry]:
+        """What a user releases in a phase of growing about one part of its rows, in so many trees."""
+        if not trees:
+            return []
+        if phase == "count":
+            return [self.leaves.entry(f"{part.prefix}class counts of leaves", part.rows, trees)]
+        found = [self.votes.entry(f"{part.prefix}choices of splits", part.rows, trees)]
+        if self.sizes is not None:
+            found.append(self.sizes.entry(f"{part.prefix}sizes of nodes", part.rows, trees))
+        return found
+
+    def parts(self, n_trees: int) -> list[RowPart]:
+        """The parts of a user's rows that its trees see: the slices, of which tree ``i`` sees number ``i % slices``."""
+        if self.slices == 1:
+            return [RowPart(ALL_ROWS, "")]
+        return [
+            RowPart(rows_slice(f"{self.slices} slices", i), f"slice {i + 1}: ")
+            for i in range(min(self.slices, n_trees))
+        ]
+
     def entries(self, functions: int) -> list[Entry]:
         """What a user will release at most; published: in its own sessions."""
         most = math.ceil((self.sessions or 1) * self.trees / self.slices)
         rows = ALL_ROWS if self.slices == 1 else rows_slice(f"{self.slices} slices", 0)
         prefix = "" if self.slices == 1 else "of each slice of rows: "
-        found = [] if self.histograms is None else [self.histograms.entry(histogram_words(functions))]
-        found.append(self.votes.entry(f"{prefix}choices of splits", rows, most * self.depth))
-        if self.sizes is not None:
-            found.append(self.sizes.entry(f"{prefix}sizes of nodes", rows, most * self.depth))
-        return [*found, self.leaves.entry(f"{prefix}class counts of leaves", rows, most)]
+        part = RowPart(rows, prefix)
+        votes, leaves = self.part_entries(part, "vote", most * self.depth), self.part_entries(part, "count", most)
+        return [*self.similarity_entries(functions), *votes, *leaves]
 
 
 def histogram_words(functions: int) -> str:
@@ -125,3 +157,17 @@ def planned(task: Task) -> list[Entry]:
     if settings.published:
         plan = replace(plan, sessions=1)
     return plan.entries(settings.functions if isinstance(settings, PersonalSettings) else 0)
+
+
+def alone_work(task: Task) -> Work:
+    """All trees of a user, on its own rows."""
+    settings: TreeSettings = task.settings
+    return Work(nodes=own_nodes(settings.trees, settings.depth, task.schema.rows or LEAST_ROWS))
+
+
+def work(task: Task) -> Work:
+    """All trees that a user may take part in; a message is about a level of each."""
+    settings: GlobalSettings = task.settings
+    sessions = (settings.most_sessions or task.clients) if isinstance(settings, PersonalSettings) else 1
+    nodes = Limits.complete(settings.trees * sessions, settings.depth).nodes
+    return Work(nodes=nodes, scores=nodes * settings.candidates(task.schema.n_features))

@@ -15,7 +15,7 @@ from dpforest.errors import DPForestError
 from dpforest.forest import Forest, concatenate, pack
 from dpforest.ledger import Entry, Ledger
 from strategies.forests import model_arrays, read_model, save_forest
-from strategies.method import Arrays, ClientUpdate, ServerSide, Task, TooFewClients
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
 from strategies.pp_fprf.alone import finish
 from strategies.pp_fprf.growth import NO_MASTER, Group, Growth
 from strategies.pp_fprf.plan import FOREIGN, HASHES, SIZES, VALUES, plan_of, planned
@@ -81,6 +81,19 @@ class GlobalServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return planned(self.task)
+
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        growth = self._growth
+        if growth is None or client not in growth.members or growth.phase not in ("vote", "count"):
+            return Charges()
+        asked = growth.trees_asked(client)
+        if self._settings.published:
+            masters = growth.masters_of(client)
+            asked = asked[(masters < 0) | (masters == client)]
+        found: list[Entry] = []
+        for i, part in enumerate(self._plan.parts(len(asked))):
+            found += self._plan.part_entries(part, growth.phase, int(asked[i :: self._plan.slices].sum()))
+        return Charges(each=found)
 
     def unprotected(self) -> list[str]:
         return [VALUES, SIZES] if self._settings.published else []
@@ -184,6 +197,11 @@ class PersonalServer(GlobalServer, _OwnForests):
         self._similar: dict[int, list[int]] = {}
         self._offered: dict[int, np.ndarray] = {}
         self._done = False
+
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        if self._growth is None:
+            return Charges(each=self._plan.similarity_entries(self._personal.functions))
+        return super().charges(exchange, client, update)
 
     def unprotected(self) -> list[str]:
         return [HASHES, *super().unprotected(), FOREIGN] if self._settings.published else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpforest.mechanisms import whole_numbers
 from dpforest.schema import Schema
 from strategies.pp_fprf import kernels
 from strategies.pp_fprf.settings import PersonalSettings
@@ -24,12 +25,12 @@ def hash_rows(X: np.ndarray, schema: Schema, settings: PersonalSettings, seed: i
     a = rng.standard_normal((schema.n_features, settings.functions))
     b = rng.uniform(0, settings.window, settings.functions)
     hashes = np.floor(((schema.grid_position(X) - 0.5) @ a + b) / settings.window)
-    return np.clip(hashes, -_LARGEST, _LARGEST).astype(np.int32)
+    return whole_numbers(hashes, _LARGEST).astype(np.int32)
 
 
 def histograms(hashes: np.ndarray, buckets: int) -> np.ndarray:
     """Rows in each public bucket of each function, the outermost buckets open; int64 (functions, buckets)."""
-    inside = np.clip(hashes + buckets // 2, 0, buckets - 1)
+    inside = np.clip(hashes.astype(np.int64) + buckets // 2, 0, buckets - 1)
     counts = np.zeros((hashes.shape[1], buckets), dtype=np.int64)
     np.add.at(counts, (np.arange(hashes.shape[1])[None, :], inside), 1)
     return counts

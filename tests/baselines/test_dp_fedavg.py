@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import stats
 
 pytest.importorskip("tensorflow")
 
+from baselines.dp_fedavg.server import DpFedAvgServer
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger import Budget, Ledger, total_epsilon
 from fl_app.grids import InProcessGrid
@@ -87,6 +89,26 @@ def test_noise_differs_between_rounds_and_repeats_with_the_seed() -> None:
 def test_secure_noise_does_not_follow_the_seed() -> None:
     drawn = [noise_of(begin(server_noise="secure", hidden=[]), []) for _ in range(2)]
     assert not np.array_equal(*drawn)
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "fixed"])
+def test_where_real_nodes_take_part_nobody_can_replay_the_server(
+    sampling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Amplification holds for whom the draw hides: a seeded configuration changes nothing there."""
+    seeded = begin(clients=40, clients_per_round=20, sampling=sampling, hidden=[])
+
+    deployed = [DpFedAvgServer(replace(seeded.task, deployed=True)) for _ in range(2)]
+    with monkeypatch.context() as patch:
+        patch.setattr(np.random, "default_rng", None)  # no generator that could be known is asked
+        drawn = [server.sample(1, list(range(40))) for server in deployed]
+    assert drawn[0] != drawn[1]
+    steps = [server.aggregate(1, [ClientUpdate(seeded.model, {}, 0, noise="secure")]) for server in deployed]
+    assert steps[0] is not None
+    assert steps[1] is not None
+    assert any(not np.array_equal(steps[0][name], steps[1][name]) for name in steps[0])
+    if sampling == "fixed":
+        assert [len(chosen) for chosen in drawn] == [20, 20]
 
 
 def test_seeded_server_noise_is_refused_where_clients_are_real_nodes() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from baselines.dp_sgd.optimizers import Adam, Sgd
 from baselines.dp_sgd.settings import DpSgdSettings
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger import Budget, total_epsilon
+from dpforest.noise import Noise, Secure, Seeded
 
 OPTIONS: dict[str, Any] = {"standardize": "public", "batch": 24, "steps": 5, "learning_rate": 0.5}
 
@@ -134,6 +136,19 @@ def test_rows_that_no_batch_holds_still_give_full_noise() -> None:
 def test_the_same_seed_gives_the_same_weights() -> None:
     first, again = (run("dp_sgd", rounds=1, clients=2, dropout=0.2, **OPTIONS) for _ in range(2))
     assert all(np.array_equal(first.model[name], again.model[name]) for name in first.model)
+
+
+def test_nobody_can_replay_the_batches_of_a_real_node() -> None:
+    """Without noise and dropout all that is random is which rows a batch holds."""
+
+    def trained(noise: Callable[[str], Noise]) -> np.ndarray:
+        federation = begin(clients=1, rounds=1, budget=Budget(math.inf), batch=24)
+        view = dataclasses.replace(federation.view(0, 1, federation.server.config(1, 0)), noise=noise)
+        update = federation.method.client().train(view, *rows(0), federation.model)
+        return federation.server.architecture.flatten(update.arrays)  # type: ignore[attr-defined]
+
+    assert np.array_equal(*(trained(lambda purpose: Seeded(0)) for _ in range(2)))
+    assert not np.array_equal(*(trained(lambda purpose: Secure()) for _ in range(2)))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -151,4 +151,5 @@ def test_layers_that_mix_examples_are_refused() -> None:
 
 def test_a_block_nearly_always_holds_a_batch() -> None:
     assert block_for(256) == 320
+    assert block_for(1e12) == 16384, "a server that asks for a huge batch takes no more memory"
     assert np.mean(np.random.default_rng(0).poisson(64, 10_000) > block_for(64)) < 1e-3

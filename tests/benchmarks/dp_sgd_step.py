@@ -7,6 +7,7 @@ written out by ``tf.vectorized_map``.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -18,9 +19,10 @@ from baselines.dp_sgd.optimizers import Sgd
 from baselines.dp_sgd.settings import DpSgdSettings
 from baselines.mlp.architecture import Architecture
 from baselines.mlp.backend import keras, tensorflow
-from baselines.mlp.gaussian import GaussianSum
 from baselines.mlp.ghost import block_for, clipped_gradients_for
 from baselines.mlp.network import build_model, row_losses
+from dpforest.ledger import Budget, Ledger
+from dpforest.mechanisms import GaussianSums, Paid
 from dpforest.noise import Seeded
 from dpforest.schema import Feature, Schema
 
@@ -71,17 +73,23 @@ def plain_step(architecture: Architecture, X: np.ndarray, y: np.ndarray) -> Call
     return lambda: float(step(X, y))
 
 
+def many_steps() -> Paid:
+    """More noised steps than are taken here."""
+    mechanism = GaussianSums(_CLIP, 1 / _MULTIPLIER)
+    return mechanism.charge(mechanism.entry("steps", times=10**6), Ledger(Budget(math.inf, 1e-5)))
+
+
 def private_step(architecture: Architecture, X: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
     """A step as the client takes it, with weights that go on changing."""
     gradients = clipped_gradients_for(architecture, block_for(_BATCH), "float32")
-    mechanism = GaussianSum(_CLIP, _MULTIPLIER)
+    paid = many_steps()
     optimizer = Sgd(_RATE, 0.0, architecture.size)
     noise, rng = Seeded(0), np.random.default_rng(0)
     state = {"weights": architecture.flatten(architecture.initial_weights(rng))}
 
     def step() -> None:
         total = gradients.sum(state["weights"], X, y, _CLIP, rng)
-        state["weights"] = state["weights"] - optimizer.step(mechanism.release(total, noise) / np.float32(_BATCH))
+        state["weights"] = state["weights"] - optimizer.step(paid.draw(total, noise) / np.float32(_BATCH))
 
     return step
 
@@ -91,7 +99,7 @@ def naive_step(architecture: Architecture, X: np.ndarray, y: np.ndarray) -> Call
     tf = tensorflow()
     model = build_model(architecture)
     variables = model.trainable_variables
-    noise = Seeded(0)
+    noise, paid = Seeded(0), many_steps()
 
     def clipped(example: tuple[Any, Any]) -> list[Any]:
         with tf.GradientTape() as tape:
@@ -107,7 +115,7 @@ def naive_step(architecture: Architecture, X: np.ndarray, y: np.ndarray) -> Call
 
     def step() -> None:
         for variable, total in zip(variables, sums(X, y), strict=True):
-            noised = GaussianSum(_CLIP, _MULTIPLIER).release(total.numpy(), noise)
+            noised = paid.draw(total.numpy(), noise)
             variable.assign_sub(_RATE * noised / _BATCH)
 
     return step

@@ -120,6 +120,7 @@ def test_a_schema_takes_the_place_of_bounds_and_classes() -> None:
     [
         ({"delta": 0.0}, "needs a delta well below 1 / records"),
         ({"delta": 1.5}, "delta 1.5 must lie between 0 and 1"),
+        ({"delta": 0.5}, "delta 0.5 is not below 0.001, the most for any number of records"),
         ({"pure": True}, "pure boosting needs no delta"),
         ({"rounds": 0}, "rounds 0 must be a whole number from 1"),
         ({"depth": 20}, "depth 20 must be a whole number from 1 to 14"),

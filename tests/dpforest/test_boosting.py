@@ -287,7 +287,7 @@ def test_sums_are_cut_off_before_the_noise() -> None:
     [
         ({"trees_per_round": 0}, "trees_per_round 0 must be a whole number from 1"),
         ({"depth": 15}, "depth 15 must be a whole number from 1 to 14"),
-        ({"clip": 0.0}, "clip 0.0 must be a number above 0"),
+        ({"clip": 0.0}, "clip 0.0 must be a number above 1e-06"),
         ({"cuts": 64}, "cuts 64 must be a whole number from 1 to 63"),
         ({"marginal_share": 1.0}, "marginal_share 1.0 must be a number above 0 and below 1"),
         ({"pure": "yes"}, "pure 'yes' must be true or false"),
@@ -304,7 +304,7 @@ def test_settings_say_what_is_allowed(options: dict, message: str) -> None:
     [
         (Budget(1.0), {}, None, r"needs a delta well below 1 / records: set privacy.delta=1e-6, or pure=true"),
         (Budget(1.0, 1e-6), {"pure": True}, None, r"pure boosting needs no delta, but delta is 1e-06"),
-        (Budget(1.0, 1e-2), {}, 1000, r"delta 0.01 is above 1 / 1000 records"),
+        (Budget(1.0, 1e-4), {}, 20_000, r"delta 0.0001 is not below 1 / 20000 records"),
     ],
 )
 def test_a_delta_that_does_not_fit_is_refused(budget: Budget, options: dict, rows: int | None, message: str) -> None:

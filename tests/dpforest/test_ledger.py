@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from dp_accounting.pld import common, privacy_loss_distribution
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpforest.errors import BudgetExceeded, DPForestError
-from dpforest.ledger import ALL_ROWS, Budget, Entry, Ledger, epsilon_of_gaussian, gaussian_mu, rows_slice
+from dpforest.ledger import ALL_ROWS, Budget, Entry, Ledger, epsilon_of_gaussian, gaussian_mu, not_covered, rows_slice
 from dpforest.ledger.accounting import total_epsilon
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, Selection
 
@@ -264,3 +265,50 @@ def test_deltas_must_be_below_one(delta):
 def test_entries_that_mean_nothing_are_refused(wrong):
     with pytest.raises(DPForestError, match="ledger entry 'x'"):
         Entry("x", "m", **wrong)
+
+
+def gaussian(mu, sampling=1.0, times=1, **options):
+    return Entry("x", "m", mu=mu, sampling=sampling, times=times, **options)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [gaussian(20.0, 0.5, 10**6)],
+        [gaussian(19.0, 1e-4, 10)],
+        [gaussian(1e-9, 0.5, 10**9)],
+        [gaussian(1e-5, 1e-6, 10**9)],
+        [gaussian(1.0, 0.01, 10**9)],
+        [gaussian(1 + i / 100, 0.01, 10) for i in range(200)],
+        [entry(0.5, times=100), entry(1.0, times=10**9), gaussian(1.0, 0.1)],
+        [entry(50.0, times=1000)],
+        [entry(1e4), entry(2e4)],
+        [entry(0.001 * i) for i in range(1, 400)],
+    ],
+    ids=lambda entries: f"{len(entries)} lines of {entries[0].mu or entries[0].epsilon:g} x {entries[0].times}",
+)
+def test_numbers_that_would_keep_the_accountant_busy_get_a_bound(entries):
+    """Not more than without amplification, and never nothing; each took minutes, or more memory than there is."""
+    pure = sum(e.epsilon * e.times for e in entries)
+    mu = math.sqrt(sum(e.mu**2 * e.times for e in entries))
+    total = total_epsilon(entries, DELTA)
+    assert 0 < total <= (pure + epsilon_of_gaussian(mu, DELTA)) * (1 + 1e-6)
+    assert total >= max(total_epsilon([replace(e, times=1)], DELTA) for e in entries[:3]) * 0.999
+
+
+@pytest.mark.parametrize("times", [0, -1, 10**9 + 1, 10**400, 1.5, True, math.inf, "2"])
+def test_times_are_a_whole_number_that_can_be_summed(times):
+    with pytest.raises(DPForestError, match="times must be a whole number from 1 to 1,000,000,000"):
+        entry(1.0, times=times)
+
+
+def test_what_is_covered_is_counted_release_by_release():
+    plan = [entry(0.5, times=3), entry(mu=0.2, times=2), entry(0.5, rows="2 slices/0")]
+    assert not_covered([entry(0.5, times=2), entry(0.5 * (1 + 1e-14)), entry(mu=0.2)], plan) == []
+    assert not_covered([], plan) == []
+    assert not_covered([entry(0.5, times=5)], plan) == [entry(0.5, times=2)]
+    assert not_covered([entry(0.5), entry(0.5, times=3)], plan) == [entry(0.5, times=1)]
+    for other in (entry(0.51), entry(mu=0.21), entry(0.5, rows="2 slices/1"), replace(entry(0.5), mechanism="n")):
+        assert not_covered([other], plan) == [other]
+    # Notes and sensitivities are words.
+    assert not_covered([replace(entry(0.5), note="mine", sensitivity=3.0, scale=9.0)], plan) == []

@@ -174,6 +174,12 @@ class Counting(Noise):
     def exponential_mechanism(self, scores, scale):
         return np.argmax(scores, axis=1)
 
+    def bernoulli(self, probability, size):
+        raise AssertionError
+
+    def sample(self, population, size):
+        raise AssertionError
+
     def generator(self):
         return np.random.default_rng(0)
 

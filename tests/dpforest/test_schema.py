@@ -73,13 +73,41 @@ def test_grids_rise_inside_the_bounds_in_single_precision(feature, bins):
     assert (grid.astype(np.float32) == grid).all()
 
 
+@pytest.mark.parametrize("seed", range(200))
+def test_whatever_bounds_are_accepted_the_numbers_that_follow_are_finite(seed):
+    """Somebody who is not trusted chooses them, at the limits of what numbers can be."""
+    rng = np.random.default_rng(seed)
+    size = 2.0 ** rng.uniform(-1080, 1024)
+    low = rng.choice([0.0, -size, size])
+    high = low + rng.choice([size, abs(low) * 2.0 ** rng.uniform(-60, 10), 2.0 ** rng.uniform(-1080, 1020)])
+    centre = rng.choice([0.0, low, high, (low + high) / 2, 2.0 ** rng.uniform(-1080, 1020)])
+    try:
+        feature = Feature(
+            "x", float(low), float(high), scale=rng.choice(["linear", "signed_sqrt"]), centre=float(centre)
+        )
+    except SchemaError:
+        return
+    table = Schema((feature,), classes=("a", "b"))
+    rows, _ = table.check_matrix(np.concatenate([[low, high, centre], rng.uniform(low, high, 50)])[:, None])
+    assert np.isfinite(rows).all()
+    position = table.grid_position(rows)
+    assert ((position >= 0) & (position <= 1)).all()
+    assert position.min() < 0.05
+    assert position.max() > 0.95, "the two ends can be told apart"
+    for bins in (2, 255):
+        grid = feature.grid(bins)
+        assert np.isfinite(grid).all()
+        assert (np.diff(grid) >= 0).all()
+        assert feature.scale == "signed_sqrt" or (np.diff(grid) > 0).all()
+
+
 def test_cells_out_of_bounds_are_clipped_and_counted(schema):
     X = np.array([[-20, 300, 0, 1], [1, 2, 1, 0]])
     before = X.copy()
     inside, clipped = schema.check_matrix(X)
     assert inside.tolist() == [[-16, 255, 0, 1], [1, 2, 1, 0]]
     assert clipped == 2
-    assert inside.dtype == np.float64
+    assert inside.dtype == np.float32
     assert X.tolist() == before.tolist(), "the caller's array is left alone"
     inside[:] = 0
     assert X.tolist() == before.tolist(), "and not shared"
@@ -127,6 +155,16 @@ def test_classes_become_their_places_in_the_list(schema):
         ({"low": 0, "high": 1e39}, "fit single precision"),
         ({"low": 0, "high": 1, "scale": "log"}, "scale 'log' must be 'linear' or 'signed_sqrt'"),
         ({"low": 0, "high": 1, "centre": math.nan}, "centre nan must be finite"),
+        ({"low": 0, "high": 1, "centre": 1e39}, r"centre 1e\+39 must be at most"),
+        ({"low": 0, "high": 120, "centre": 1e30, "scale": "signed_sqrt"}, "signed_sqrt scale .* low < high"),
+        (
+            {"low": 0, "high": 1, "centre": 1e9, "scale": "signed_sqrt"},
+            "signed_sqrt scale .* times its larger end apart",
+        ),
+        ({"low": 0, "high": 1e-310}, "apart"),
+        ({"low": 0, "high": 1e-31}, "apart"),
+        ({"low": 1, "high": 1 + 1e-6}, "times its larger end apart .* shift or rescale"),
+        ({"low": -1.7e308, "high": 1.7e308}, "fit single precision"),
     ],
 )
 def test_unsound_features_are_named(wrong, message):
@@ -149,7 +187,13 @@ X = Feature("x", 0, 1)
         ({"classes": ("a", "a")}, "must differ"),
         ({"classes": (), "target_range": (1, 1)}, "must be finite with low < high"),
         ({"classes": (), "target_range": (0, math.inf)}, "must be finite with low < high"),
+        ({"classes": (), "target_range": (0, 1e-310)}, "target_range .* apart"),
+        ({"classes": (), "target_range": (-1.7e308, 1.7e308)}, "target_range .* fit single precision"),
+        ({"classes": (), "target_range": (5.0, 5.0001)}, "target_range .* apart"),
+        ({"classes": tuple(map(str, range(70_000)))}, "70000 classes: at most"),
+        ({"features": tuple(Feature(f"x{i}", 0, 1) for i in range(70_000))}, "70000 features"),
         ({"rows": 0}, "rows 0"),
+        ({"rows": 10**13}, "rows 10000000000000"),
     ],
 )
 def test_unsound_schemas_are_refused(wrong, message):

@@ -8,10 +8,12 @@ import json
 import math
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -132,7 +134,59 @@ sys.exit(flower_superlink())
 
 
 @pytest.fixture
-def flower(tmp_path: Path) -> Iterator[dict[str, str]]:
+def dead_cluster() -> Iterator[dict[str, str]]:
+    """An environment in which Ray finds the address of a cluster that is no more."""
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # the paths of Ray's sockets must be short
+    (Path(folder) / "ray").mkdir()
+    (Path(folder) / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{free_port()}")
+    yield {"RAY_TMPDIR": folder}
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def processes_with(variable: str) -> list[str]:
+    """Command lines of all processes with a variable in their environment, whoever their parents are now."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"{variable}\0".encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs the environments of processes")
+def test_a_simulation_beside_a_dead_cluster_ends_whole_at_sigterm(tmp_path: Path, dead_cluster: dict[str, str]) -> None:
+    output, mark = tmp_path / "run", f"DPFOREST_TEST={tmp_path}"
+    command = [sys.executable, "-m", "fl_app", *OVERRIDES[2:], "strategy=boost", "strategy.depth=2", "rounds=3000"]
+    child = subprocess.Popen(
+        [*command, "privacy.epsilon=20", f"output={output}"],
+        cwd=ROOT,
+        env=environment(tmp_path / "home", DPFOREST_TEST=str(tmp_path), **dead_cluster),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    try:
+        for line in child.stdout:
+            if line.startswith("round 2/"):
+                break
+        assert len(processes_with(mark)) > 2, "Ray's are among them"
+        child.terminate()
+        out, err = child.communicate(timeout=300)
+    finally:
+        child.kill()
+    assert child.returncode == 128 + signal.SIGTERM, out + err
+    assert out.splitlines()[-1] == "interrupted"
+    assert "SIGTERM received" not in err
+    assert (output / "FAILED.txt").read_text() == "interrupted\n"
+    end = time.monotonic() + 30
+    while (left := processes_with(mark)) and time.monotonic() < end:
+        time.sleep(0.2)
+    assert left == []
+
+
+@pytest.fixture
+def flower(tmp_path: Path, dead_cluster: dict[str, str]) -> Iterator[dict[str, str]]:
     """The environment of a SuperLink of this test's own, which ends with the test."""
     port = free_port()
     home = tmp_path / "home"
@@ -140,7 +194,7 @@ def flower(tmp_path: Path) -> Iterator[dict[str, str]]:
     # By its address: of a "local" one, `flwr run` asks for a sign of life within 0.4 s, and starts its own without it.
     connection = f'[superlink]\ndefault = "own"\n[superlink.own]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
     (home / "config.toml").write_text(connection)
-    own = environment(home, FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION="1")
+    own = environment(home, FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION="1", **dead_cluster)
     # What `flwr run` would start by itself, but detached and for good.
     command = [
         sys.executable, "-c", _SUPERLINK, "--insecure", "--simulation", "--isolation", "subprocess",

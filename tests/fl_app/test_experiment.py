@@ -146,11 +146,11 @@ def fails_at(dataset: dict[str, Any], **options: Any) -> str:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("c0,nan,0.5,low", "column 'a' row 360 is 'nan', not a finite number"),
-        ("c0,0.5,inf,low", "column 'b' row 360 is 'inf', not a finite number"),
-        ("c0,0.5,-inf,low", "column 'b' row 360 is '-inf', not a finite number"),
-        ("c0,,0.5,low", "column 'a' row 360 is '', not a finite number"),
-        ("c0,0.5,0.5,enormous", "holds 'enormous', which is not among the classes"),
+        ("c0,nan,0.5,low", "line 362: column 'a' is 'nan', not a finite number"),
+        ("c0,0.5,inf,low", "line 362: column 'b' is 'inf', not a finite number"),
+        ("c0,0.5,-inf,low", "line 362: column 'b' is '-inf', not a finite number"),
+        ("c0,,0.5,low", "line 362: column 'a' is '', not a finite number"),
+        ("c0,0.5,0.5,enormous", "line 362: column 'kind' is 'enormous', which is not among the classes"),
     ],
 )
 def test_bad_cells_cost_their_client(tmp_path: Path, line: str, reason: str) -> None:
@@ -164,8 +164,8 @@ def test_cells_out_of_bounds_are_clipped_or_refused_as_asked(tmp_path: Path) -> 
 
 
 def test_a_missing_column_ends_the_run_before_anyone_trains(tmp_path: Path) -> None:
-    schema = SCHEMA | {"features": [{"name": "A", "low": 0, "high": 1}]}
-    with pytest.raises(DPForestError, match="has no column 'A'"):
+    schema = SCHEMA | {"features": [{"name": "c", "low": 0, "high": 1}]}
+    with pytest.raises(DPForestError, match="no column 'c'"):
         run(make(write_table(tmp_path, schema=schema)))
 
 

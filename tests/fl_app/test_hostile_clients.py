@@ -31,6 +31,7 @@ from hand_made import (
 )
 
 from dpforest.errors import DPForestError
+from dpforest.ledger import total_epsilon
 from fl_app.experiment import Experiment
 from fl_app.grids import InProcessGrid, roster
 from fl_app.owner import Refused
@@ -261,13 +262,73 @@ def test_an_unprotected_client_spoils_the_guarantee_and_nothing_else(dataset: di
     assert "my rows" in done.privacy["guarantee"]
 
 
-def test_a_ledger_that_does_not_add_up_is_named_at_the_end(dataset: dict[str, Any]) -> None:
-    # Gaussian noise has no pure epsilon, and this run allows no delta.
-    done = run(make(dataset), app=Interfering({BAD: entry(epsilon=0.0, mu=1.0)}))
+def more(**changes: Any) -> Act:
+    """The client's own ledger, with every entry changed."""
+
+    def act(message: Message, honest: Callable[[], Message]) -> Message:
+        reply = honest()
+        entries = json.loads(str(reply.content[CONFIG]["ledger"]))["entries"]
+        return ledger(entries=[each | changes for each in entries])(message, lambda: reply)
+
+    return act
+
+
+def lines(count: int, **changes: Any) -> Act:
+    """A ledger of many entries, each of another cost."""
+    plain = {
+        "what": "x", "mechanism": "m", "epsilon": 0.0, "mu": 0.0, "times": 1, "rows": "all", "sampling": 1.0,
+        "fixed_size": False, "protected": True, "note": "",
+    } | changes  # fmt: skip
+    return ledger(entries=[plain | {"mu": plain["mu"] and plain["mu"] + i / count} for i in range(count)])
+
+
+NO_PART_OF_THE_PLAN: dict[str, tuple[Act, str]] = {
+    "Gaussian noise, which has no pure epsilon": (entry(epsilon=0.0, mu=1.0), "no part of the plan: 'x'"),
+    "sampled with other noise each time": (lines(200, mu=1.0, sampling=0.01), "200 lines, and the plan"),
+    "few that take long": (lines(3, mu=19.0, sampling=1e-4), "no part of the plan"),
+    "a million times": (more(times=10**6), "no part of the plan"),
+    "more often than can be counted": (more(times=10**12), "no readable ledger"),
+    "400 digits": (more(times=10**400), "no readable ledger"),
+    "a part of a time": (more(times=1.5), "no readable ledger"),
+    "50,000 lines": (lines(50_000, epsilon=1e-9), "50000 lines"),
+    "50,000 lines without protection": (lines(50_000, protected=False), "50000 times"),
+    "another cost": (more(epsilon=0.01), "no part of the plan"),
+    "another mechanism": (more(mechanism="Laplace"), "no part of the plan"),
+    "another part of the rows": (more(rows="2 slices/0"), "no part of the plan"),
+}
+
+
+@pytest.mark.parametrize("name", NO_PART_OF_THE_PLAN)
+def test_a_ledger_that_is_no_part_of_the_plan_is_refused_and_never_composed(
+    dataset: dict[str, Any], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    act, reason = NO_PART_OF_THE_PLAN[name]
+    composed: list[Any] = []
+    total = total_epsilon
+
+    def noting(entries: Any, delta: float) -> float:
+        composed.extend(entries := list(entries))
+        return total(entries, delta)
+
+    monkeypatch.setattr("dpforest.ledger.ledger.total_epsilon", noting)
+    done = run(make(dataset), app=Interfering({BAD: act}))
     assert [f.client for f in done.failures] == [BAD]
-    assert "does not add up" in done.failures[0].reason
-    told, other = (done.privacy["clients"][client] for client in (str(BAD), "0"))
-    assert told["guarantee"] == other["guarantee"], "it is taken to have spent the plan"
+    assert reason in done.failures[0].reason
+    assert all(each.what != "x" for each in composed)
+    assert len(json.dumps(done.privacy)) < 20_000
+    if "readable" not in reason:
+        assert done.privacy["guarantee"].startswith(f"guarantee: none (what client {BAD} sent: its ledger was refused")
+
+
+def test_clients_may_round_costs_otherwise_and_write_notes_of_their_own(dataset: dict[str, Any]) -> None:
+    def nudge(message: Message, honest: Callable[[], Message]) -> Message:
+        reply = honest()
+        plain = json.loads(str(reply.content[CONFIG]["ledger"]))
+        entries = [each | {"epsilon": each["epsilon"] * (1 + 1e-15), "note": "mine"} for each in plain["entries"]]
+        return ledger(entries=entries)(message, lambda: reply)
+
+    done = run(make(dataset), app=Interfering({BAD: nudge}))
+    assert not done.failures
     assert done.privacy["epsilon"] == pytest.approx(2.0)
 
 

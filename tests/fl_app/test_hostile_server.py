@@ -15,13 +15,16 @@ import yaml
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 from hand_made import CLIENTS, SCHEMA, TREES, make, raw_array, write_table
 
+from dpforest.errors import DPForestError
 from dpforest.ledger import Ledger
+from fl_app.budget_file import BudgetFile
 from fl_app.client_app import app, is_simulated
 from fl_app.data import node_data
 from fl_app.experiment import ConfigurationError, Experiment
 from fl_app.grids import InProcessGrid, roster
-from strategies.messages import ARRAYS, CONFIG, METRICS
+from strategies.messages import ARRAYS, CONFIG, METRICS, RowsChanged
 
+ALL_RUNS = "all runs together would spend more than this node's owner allows"
 SECRET = "0.7071067811"  # a cell of the data
 
 
@@ -174,8 +177,40 @@ def test_what_fails_after_its_noise_was_drawn_is_paid_for(
     with monkeypatch.context() as patch:
         patch.setattr(side, "train", fail)
         assert error(ask(context, experiment)) == "DPForestError: see its log"
-    kept = context.state.config_records["dpforest"]["ledger"]
-    assert Ledger.from_dict(json.loads(str(kept))).guarantee().epsilon == pytest.approx(experiment.privacy.epsilon)
+    kept = Ledger.from_dict(json.loads(str(context.state.config_records["dpforest"]["ledger"])))
+    paid = Ledger(kept.budget)
+    for entry in kept.entries:
+        if entry.protected:
+            paid.charge(entry)
+    assert paid.guarantee().epsilon == pytest.approx(experiment.privacy.epsilon)
+
+
+def test_a_failure_that_nobody_foresaw_ends_the_guarantee_and_the_run(
+    dataset: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have followed from rows, and the server sees it; no second one can be had in the same run."""
+    experiment = for_nodes(dataset)
+    side = experiment.method.client
+
+    def ask_twice(context: Context, failure: Exception) -> Ledger:
+        with monkeypatch.context() as patch:
+            patch.setattr(side, "train", lambda *arguments: (_ for _ in ()).throw(failure))
+            assert error(ask(context, experiment, clients=1)) == "DPForestError: see its log"
+        kept = context.state.config_records["dpforest"]["ledger"]
+        return Ledger.from_dict(json.loads(str(kept)))
+
+    for unforeseen in (OverflowError(SECRET), MemoryError(), RowsChanged()):
+        context = node(**own(dataset))
+        guarantee = ask_twice(context, unforeseen).guarantee()
+        assert not guarantee.holds
+        assert "whether training fails" in str(guarantee)
+        for kind in (MessageType.TRAIN, MessageType.EVALUATE):
+            settings = own(dataset, **{"share-metrics": True})
+            context.node_config = {"partition-id": 0} | settings
+            assert "takes no more part in this run" in error(ask(context, experiment, kind, clients=1))
+    context = node(**own(dataset))
+    assert ask_twice(context, DPForestError("of the message")).guarantee().holds, "what follows from no row"
+    assert ARRAYS in ask(context, experiment, clients=1)
 
 
 def test_settings_cannot_change_within_a_run(dataset: dict[str, Any]) -> None:
@@ -230,7 +265,11 @@ def test_what_a_message_says_does_not_make_a_node_simulated(
         ({"max-epsilon": 1}, {"epsilon": "inf"}, "epsilon inf is above"),
         ({}, {"epsilon": "inf"}, "epsilon inf is above"),
         ({"max-epsilon": float("nan")}, {"epsilon": 0.1}, "max-epsilon nan"),
-        ({}, {"privacy": {"delta": 0.5}}, "delta 0.5 is above this node's max-delta 1e-05"),
+        (
+            {},
+            {"privacy": {"delta": 0.5}},
+            "delta 0.5 is above this node's max-delta 1e-10; its owner can say rows=",
+        ),
         ({"max-delta": 0.0}, {"privacy": {"delta": 1e-9}}, "max-delta 0"),
         ({}, {"strategy": {"name": "centralized"}}, "does not take part in strategy centralized"),
         ({"strategies": "standalone, centralized"}, {}, "does not take part in strategy one_shot"),
@@ -271,10 +310,12 @@ def test_no_metrics_of_a_model_that_holds_training_rows_in_clear(dataset: dict[s
     """LRF is said to cost nothing, so whether test rows are shared or not, nothing may follow from its leaves."""
     alone = for_nodes(dataset, strategy={"name": "lrf", "trees": 3, "depth": 4})
     context = node(**own(dataset, **{"share-metrics": True}))
-    assert epsilon_of(ask(context, alone, clients=1)) == 0
-    reply = ask(context, alone, MessageType.EVALUATE, clients=1)
-    assert "no metrics of it are shared" in error(reply)
-    assert METRICS not in reply
+    for has_model in (False, True):  # which may follow from rows, too
+        reply = ask(context, alone, MessageType.EVALUATE, clients=1)
+        assert "no metrics of it are shared" in error(reply)
+        assert METRICS not in reply
+        if not has_model:
+            assert epsilon_of(ask(context, alone, clients=1)) == 0
 
 
 def test_a_real_node_opens_no_file_that_a_server_names(dataset: dict[str, Any]) -> None:
@@ -289,11 +330,49 @@ def test_a_node_splits_its_rows_by_their_content(dataset: dict[str, Any], tmp_pa
     """One record more leaves all others on their side, so the guarantee holds for the node's whole table."""
     more = write_table(tmp_path, change="c0,0.123456,0.654321,low")
     source = for_nodes(dataset).source
-    before, after = (node_data(source, table["path"], 0, 1) for table in (dataset, more))
+    before, after = (node_data(source, table["path"], 0, 1, b"secret") for table in (dataset, more))
     assert len(after.train) + len(after.test) == len(before.train) + len(before.test) + 1 == 361
     for side in ("train", "test"):
         old, new = ({tuple(row) for row in getattr(data, side).X.tolist()} for data in (before, after))
         assert old <= new, side
+
+
+def test_a_test_row_of_one_run_is_a_test_row_of_all(dataset: dict[str, Any]) -> None:
+    """A server that asks for other columns in another order in each run saw every row after thirty of them."""
+    rng, shown = np.random.default_rng(0), []
+    for _ in range(6):
+        schema = SCHEMA | {"features": [SCHEMA["features"][i] for i in rng.permutation(2)[: rng.integers(1, 3)]]}
+        experiment = make({"name": "table", "schema": schema}, strategy=TREES | {"name": "standalone"})
+        context = node(**own(dataset, **{"share-metrics": True}))
+        ask(context, experiment, clients=1)
+        confusion = np.reshape(ask(context, experiment, MessageType.EVALUATE, clients=1)[METRICS]["confusion"], (3, 3))
+        shown.append(confusion.sum(axis=1).tolist())
+    assert all(classes == shown[0] for classes in shown)
+
+
+def test_overlapping_windows_are_refused_on_a_node(tmp_path: Path) -> None:
+    """A sample in 8 records costs 8 x epsilon, of which neither the ledger nor the owner's limits know."""
+    windows = {"name": "watch", "length": 48, "step": 6, "overlap": "count"}
+    context = node(**{"max-epsilon": 2.0, "budget-file": str(tmp_path / "spent.json")})
+    assert "a raw sample would be in up to 8 records and cost 8 x epsilon" in error(ask(context, make(windows)))
+    assert not (tmp_path / "spent.json").exists()
+
+
+def test_a_node_that_cannot_keep_its_secret_takes_no_part(dataset: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    kept = {"state-folder": str(tmp_path / "file"), "budget-file": str(tmp_path / "spent.json")}
+    said = error(ask(node(**own(dataset, **kept)), for_nodes(dataset), clients=1))
+    assert "this node cannot keep its state" in said
+    assert str(tmp_path) not in said
+    assert not (tmp_path / "spent.json").exists()
+
+
+def test_no_copy_of_a_nodes_rows_is_made(
+    dataset: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPFOREST_CACHE", str(tmp_path / "cache"))
+    assert ARRAYS in ask(node(**own(dataset)), for_nodes(dataset), clients=1)
+    assert not (tmp_path / "cache").exists()
 
 
 def test_rows_that_do_not_fit_a_servers_schema_are_left_out_in_silence(dataset: dict[str, Any], tmp_path: Path) -> None:
@@ -306,18 +385,18 @@ def test_rows_that_do_not_fit_a_servers_schema_are_left_out_in_silence(dataset: 
 
 
 def test_a_budget_file_adds_up_over_runs(dataset: dict[str, Any], tmp_path: Path) -> None:
-    rules = own(dataset, **{"max-epsilon": 5.0, "budget-file": str(tmp_path / "spent.json")})
+    file = BudgetFile(tmp_path / "spent.db")
+    rules = own(dataset, **{"max-epsilon": 5.0, "budget-file": str(tmp_path / "spent.db")})
     for _ in range(2):  # a new context is a new Flower run
         assert ARRAYS in ask(node(**rules), for_nodes(dataset), clients=1)
-    assert "of this and all earlier runs, 6 is above" in error(ask(node(**rules), for_nodes(dataset), clients=1))
-    assert [run["epsilon"] for run in json.loads((tmp_path / "spent.json").read_text())] == [2.0, 2.0]
+    assert error(ask(node(**rules), for_nodes(dataset), clients=1)) == f"Refused: {ALL_RUNS}"
+    assert [run.epsilon for run in file.runs()] == [2.0, 2.0]
     for _ in range(2):  # no guarantee, and so no epsilon: written down, and allowed by its name alone
         bare = for_nodes(dataset, strategy={"name": "centralized"}, epsilon=9.0)
         assert ARRAYS in ask(node(**rules, strategies="centralized"), bare, clients=1)
-    runs = json.loads((tmp_path / "spent.json").read_text())
-    assert [(run["strategy"], run["epsilon"]) for run in runs[2:]] == [("centralized", None)] * 2
+    assert [(run.strategy, run.epsilon) for run in file.runs()[2:]] == [("centralized", None)] * 2
     assert ARRAYS in ask(node(**rules), for_nodes(dataset, epsilon=1.0), clients=1), "5 in all"
-    (tmp_path / "spent.json").write_text("no JSON")
+    (tmp_path / "spent.db").write_text("no database")
     assert "cannot keep its budget-file" in error(ask(node(**rules), for_nodes(dataset), clients=1))
 
 

@@ -27,7 +27,7 @@ from fl_app.jobs import run_job
 from fl_app.metrics import memorization_rate
 from fl_app.run_folder import find_runs, read_run
 from strategies import registry
-from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, Method, ServerSide, Update
+from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, Method, Public, Released, ServerSide, Update
 
 FILES = {"config.yaml", "metrics.json", "rounds.csv", "clients.csv", "privacy.json", "run.log", "model"}
 
@@ -265,7 +265,8 @@ class _CountingClient(ClientSide):
         counts = DiscreteLaplaceCounts(task.budget.epsilon * task.settings.share / task.rounds)
         exact = np.bincount(y, minlength=task.schema.n_outputs)
         entry = counts.entry("class counts")
-        return Update({"counts": counts.release(exact, entry, task.ledger, task.noise("counts"))}, {"said": task.round})
+        noised = counts.release(exact, entry, task.ledger, task.noise("counts"))
+        return Update(Released(task.ledger, {"counts": noised}), Public({}, {"said": task.round}))
 
     def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
         return np.tile(arrays["share"], (len(X), 1))

@@ -69,6 +69,27 @@ def test_rows_with_a_gap_have_no_prediction_and_are_named(model: Path, capsys: p
         assert f"warning: new.csv, line {line}: {column} is missing or not understood; fill it" in printed
 
 
+def test_records_that_cannot_be_read_are_named_and_the_others_predicted(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = model.with_name("new.csv"), model.with_name("out.csv")
+    data.write_bytes(b'hr,acc,side\n120,0,right\n120,"0,right\n120,0,l\xe9ft\n120\n80,0,left\n')
+    assert predict.main(["--model", str(model), "--data", str(data), "--out", str(out)]) == 0
+    assert pd.read_csv(out)["prediction"].fillna("").tolist() == ["exercise", "", "", "", "rest"]
+    printed = capsys.readouterr().out
+    for line, what in ((3, "a quote is not closed on its line"), (4, "not UTF-8 text"), (5, "fewer cells than the")):
+        assert f"warning: new.csv, line {line}: {what}" in printed
+
+
+def test_parquet_is_read_and_another_unit_is_a_warning(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, out = model.with_name("new.parquet"), model.with_name("out.csv")
+    pd.DataFrame({"side": ["left", "right"], "ACC": [0, 1], "hr": [80.0, 7200.0]}).to_parquet(data)
+    assert predict.main(["--model", str(model), "--data", str(data), "--out", str(out)]) == 0
+    assert pd.read_csv(out)["prediction"].tolist() == ["rest", "exercise"]
+    said = "new.parquet: 1 cells outside their public bounds were clipped: hr 50.00%; is a unit or a bound wrong?"
+    assert f"warning: {said}" in capsys.readouterr().out
+
+
 def test_many_gaps_are_counted(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     predicted(model, "hr,acc,side\n120,0,right\n" + "120,?,right\n" * 20)
     assert "new.csv: 15 more rows have no prediction" in capsys.readouterr().out

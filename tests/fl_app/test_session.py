@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from types import SimpleNamespace
 
 import pytest
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+from flwr.clientapp import ClientApp
 from flwr.superlink.grid import InMemoryGrid
 
+from fl_app.__main__ import _Engine
 from fl_app.grids import InProcessGrid
-from fl_app.session import WindowedGrid
+from fl_app.session import SimulationFailed, SimulationSession, WindowedGrid
 
 
 class State:
@@ -101,3 +104,47 @@ def test_the_engine_looks_for_messages_once_a_message_and_not_at_idle_nodes() ->
     # Between exchanges everything is the engine's own again.
     grid.push_messages(messages(1))
     assert len(grid.state.get_message_ins(1, 1)) == 1
+
+
+def start(address: str | None = None) -> None:
+    with SimulationSession(ClientApp(), 2, address):
+        pytest.fail("there is no engine")
+
+
+def test_an_engine_that_does_not_start_in_time_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr("flwr.simulation.run_simulation", lambda **settings: ended.wait(300))
+    monkeypatch.setattr("fl_app.session._START", 0.1)
+    try:
+        with pytest.raises(
+            SimulationFailed, match=r"\(nothing for 0.1 s\): end other Ray programs .* engine.kind=in_process"
+        ):
+            start()
+        with pytest.raises(SimulationFailed, match=r"whether the Ray cluster at 192.0.2.1:6379 is there"):
+            start("192.0.2.1:6379")
+    finally:
+        ended.set()
+
+
+def test_why_an_engine_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**settings: object) -> None:
+        raise RuntimeError("no room in\n/dev/shm")
+
+    monkeypatch.setattr("flwr.simulation.run_simulation", fail)
+    with pytest.raises(SimulationFailed, match=r"did not start \(no room in /dev/shm\): end other"):
+        start()
+
+
+def test_a_sweep_waits_once_for_an_engine_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+
+    def fail(**settings: object) -> None:
+        tries.append(settings)
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr("flwr.simulation.run_simulation", fail)
+    engine = _Engine()
+    for _ in range(3):
+        with pytest.raises(SimulationFailed, match="no room"):
+            engine.grid("simulation", 2, None)
+    assert len(tries) == 1

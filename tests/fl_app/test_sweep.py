@@ -18,7 +18,7 @@ import fl_app.__main__ as main
 from fl_app.config import compose_config
 from fl_app.experiment import ConfigurationError
 from fl_app.run_folder import OutputError, failure_of, find_failed, find_runs, write_failure
-from fl_app.sweep import Missing, count_runs, place_runs, resume_option, split_resume
+from fl_app.sweep import Missing, count_runs, join_flags, place_runs, resume_option, split_resume
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,6 +82,13 @@ def test_several_values_need_the_flag_wherever_it_stands() -> None:
     with pytest.raises(ConfigurationError, match=r"seed=1,2 has several values: add -m to run all of them"):
         place_runs(["strategy=one_shot", "seed=1,2"])
     assert place_runs(["strategy=one_shot", "-m", "seed=1,2"]) == ["-m", "strategy=one_shot", "seed=1,2"]
+
+
+def test_a_flag_may_stand_before_its_value() -> None:
+    assert join_flags(["--cfg", "job", "seed=1", "-c", "all"]) == ["--cfg=job", "seed=1", "-c=all"]
+    assert join_flags(["--info", "seed=1"]) == ["--info", "seed=1"], "it needs no value"
+    assert join_flags(["--info", "plugins", "-m", "seed=1,2"]) == ["--info=plugins", "-m", "seed=1,2"]
+    assert place_runs(["seed=1", "--cfg=job", "epsilon=2"]) == ["--cfg=job", "seed=1", "epsilon=2"]
 
 
 def test_output_names_the_folder_of_a_sweep(tmp_path: Path) -> None:

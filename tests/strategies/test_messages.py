@@ -28,7 +28,7 @@ from strategies.messages import (
     to_arrays_record,
     update_content,
 )
-from strategies.method import Update
+from strategies.method import Public, Update
 
 SCHEMA = Schema((Feature("a", 0, 1), Feature("b", 0, 1)), classes=("x", "y"))
 
@@ -67,7 +67,7 @@ def test_nothing_but_plain_numbers_is_read() -> None:
 def test_an_update_says_what_it_cost() -> None:
     ledger = Ledger(Budget(2.0))
     ledger.charge(Entry("counts", "discrete Laplace", epsilon=1.5))
-    content = update_content(Update({"x": np.arange(3)}, {"rows": 7}), 5, ledger, "secure")
+    content = update_content(Update(Public({"x": np.arange(3)}, {"rows": 7})), 5, ledger, "secure")
     assert content[CONFIG]["client"] == 5
     assert content[CONFIG]["noise"] == "secure"
     assert content[METRICS]["rows"] == 7.0

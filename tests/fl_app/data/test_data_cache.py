@@ -12,7 +12,7 @@ from fl_app.data import cache
 
 
 def build() -> cache.Built:
-    return {"X": np.arange(6.0).reshape(3, 2), "y": np.arange(3)}, 7
+    return {"X": np.arange(6.0).reshape(3, 2), "y": np.arange(3)}, {"a": (7, 30)}
 
 
 def refuse() -> cache.Built:
@@ -23,7 +23,7 @@ def test_second_load_maps_the_stored_arrays(private_cache: Path) -> None:
     cache.load("set", "key", build)
     arrays, clipped = cache.load("set", "key", refuse)
     np.testing.assert_array_equal(arrays["X"], [[0, 1], [2, 3], [4, 5]])
-    assert clipped == 7
+    assert clipped == {"a": (7, 30)}
     assert type(arrays["X"]) is np.ndarray
     assert not arrays["X"].flags.owndata
     assert not list((private_cache / "set").glob(".writing-*"))
@@ -54,13 +54,13 @@ def test_unwritable_cache_is_done_without(
         for _ in range(3):
             arrays, clipped = cache.load("set", "key", build)
             assert arrays["X"].shape == (3, 2)
-            assert clipped == 7
+            assert clipped == {"a": (7, 30)}
     assert len([r for r in caplog.records if "cannot write" in r.message]) == 1
 
 
 def _load_big(start: object, folder: str) -> float:
     os.environ["DPFOREST_CACHE"] = folder
-    arrays, _ = cache.load("set", "big", lambda: ({"X": np.ones(200_000)}, 0))
+    arrays, _ = cache.load("set", "big", lambda: ({"X": np.ones(200_000)}, {}))
     return float(arrays["X"].sum())
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fl_app.data import (
@@ -22,10 +23,10 @@ from fl_app.data import (
     make_exercise,
     node_data,
 )
-from fl_app.data.csv_file import read_csv
 from fl_app.data.quality import SENSORS, check_file
 from fl_app.data.split import split_rows
 from fl_app.data.synthetic import make_recordings
+from fl_app.data.table_file import read_table
 
 HEADER = "timestamps,hr,spo2,green,red,ecg,acc_x,acc_y,acc_z,is_exercise"
 
@@ -91,6 +92,18 @@ def test_other_separators_marks_line_ends_and_decimal_commas(form: Callable[[str
     np.testing.assert_array_equal(found.X, expected.X)
     np.testing.assert_array_equal(found.y, expected.y)
     assert found.findings == ()
+
+
+def test_parquet_is_read_as_csv(tmp_path: Path) -> None:
+    rows = lines()
+    for i, row in enumerate(rows):
+        row[0] = f"2023-11-14T10:{i // 60:02d}:{i % 60:02d}Z"
+    path = write(tmp_path / "a.csv", rows)
+    pd.read_csv(path, parse_dates=["timestamps"]).to_parquet(tmp_path / "b.parquet")
+    expected, found = check_file(path), check_file(tmp_path / "b.parquet")
+    np.testing.assert_array_equal(found.X, expected.X)
+    np.testing.assert_array_equal(found.y, expected.y)
+    assert found.findings == expected.findings == ()
 
 
 @pytest.mark.parametrize("unit", [1e3, 1e6, 1e9, "date"])
@@ -207,7 +220,7 @@ def test_files_that_are_no_tables(content: bytes, message: str, tmp_path: Path) 
 def test_line_numbers_count_blank_lines(tmp_path: Path) -> None:
     path = tmp_path / "w.csv"
     path.write_text("a,b\n1,2\n\n3,4\n,\n5,6\n")
-    file = read_csv(path, ["b"])
+    file = read_table(path, ["b"])
     assert file.lines.tolist() == [2, 4, 6]
     assert file.numbers("b").tolist() == [2, 4, 6]
     assert file.others == ("a",)
@@ -226,11 +239,11 @@ def test_a_node_refuses_nothing_since_that_would_tell_about_its_rows(tmp_path: P
     write(tmp_path / "w.csv", changed(lines(60), {5: ("hr", "0"), 6: ("green", "99999")}))
     source = build_source("exercise", {"out_of_bounds": "refuse"})
     assert source.on_nodes
-    data = node_data(source, str(tmp_path / "w.csv"), 0, 2)
+    data = node_data(source, str(tmp_path / "w.csv"), 0, 2, b"secret")
     assert len(data.train) + len(data.test) == 59
     assert data.train.X[:, 2].max() <= 4095
     # One record less must not show either, not even where it was the only one.
-    data = node_data(source, str(write(tmp_path / "empty.csv", [])), 0, 2)
+    data = node_data(source, str(write(tmp_path / "empty.csv", [])), 0, 2, b"secret")
     assert len(data.train) + len(data.test) == 0
 
 
@@ -246,8 +259,8 @@ def test_on_a_node_one_record_less_leaves_all_others_where_they_are(cell: tuple[
     # What a simulation has read of the same file, and kept for later, is not what a node reads.
     with contextlib.suppress(DataError):
         build_source("exercise", {"path": str(tmp_path / "a.csv")}).load("a")
-    everyone = node_data(source, str(tmp_path / "a.csv"), 0, 2)
-    others = node_data(source, str(write(tmp_path / "b.csv", rows[:3] + rows[4:])), 0, 2)
+    everyone = node_data(source, str(tmp_path / "a.csv"), 0, 2, b"secret")
+    others = node_data(source, str(write(tmp_path / "b.csv", rows[:3] + rows[4:])), 0, 2, b"secret")
 
     def content(data: ClientData) -> tuple[list[list[float]], list[list[float]]]:
         train, test = (np.column_stack([part.X, part.y]).tolist() for part in (data.train, data.test))

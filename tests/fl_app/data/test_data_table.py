@@ -55,8 +55,32 @@ def check_the_three_rows(table: DataSource) -> None:
         CSV.replace("30", '" 30 "').replace("yes", '"yes "'),
         CSV.replace("client,", "extra,client,").replace("\na,", "\n9,a,").replace("\nb,", "\nx,b,"),
         CSV.rstrip("\n"),
+        CSV.replace("\n", "\r"),
+        CSV.encode("utf-16"),
+        CSV.replace(",", ";").replace("1.5", "1,5"),
+        CSV.replace("1.5", '"1,5"'),
+        CSV.replace(CSV.split("\n")[0], CSV.split("\n")[0].upper()),
+        CSV.replace("\n", ",,\n"),
+        "\n,,,,\n".join(CSV.split("\n")),
     ],
-    ids=["plain", "bom", "crlf", "semicolon", "tab", "blanks", "padded quotes", "unused column", "no last newline"],
+    ids=[
+        "plain",
+        "bom",
+        "crlf",
+        "semicolon",
+        "tab",
+        "blanks",
+        "padded quotes",
+        "unused column",
+        "no last newline",
+        "cr",
+        "utf-16",
+        "decimal commas",
+        "quoted decimal commas",
+        "other case",
+        "empty cells at the end",
+        "blank lines",
+    ],
 )
 def test_csv_dialects(tmp_path: Path, content: str | bytes) -> None:
     check_the_three_rows(source(tmp_path, content))
@@ -130,20 +154,33 @@ def test_regression(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (CSV.replace("dose", "doze"), "table.csv has no column 'dose'; did you mean 'doze'"),
-        (CSV.replace("client", "who"), "table.csv has no column 'client'"),
-        (CSV.replace("1.5", ""), "subject a: column 'dose' row 0 is '', not a finite number"),
-        (CSV.replace(",3,", ",nan,"), "column 'dose' row 2 is 'nan', not a finite number"),
-        (CSV.replace(",3,", ",inf,"), "column 'dose' row 2 is 'inf', not a finite number"),
-        (CSV.replace("30", "thirty"), "column 'age' row 0 is 'thirty', not a finite number"),
-        (CSV.replace("south", "east"), "column 'site' row 0 is 'east', which is not among its categories"),
-        (CSV.replace("south", ""), "column 'site' row 0 is ''"),
-        (CSV.replace("yes", "maybe"), "target 'outcome' holds 'maybe', which is not among the classes"),
-        (CSV.replace(",yes", ","), "target 'outcome' holds ''"),
-        (CSV.replace(",1.5,yes", ""), "column 'dose' row 0"),
-        ("", "table.csv is empty"),
+        (
+            CSV.replace("dose", "doze"),
+            r"line 1: no column 'dose' \(is it 'doze'\?\); add or rename it, there are client",
+        ),
+        (CSV.replace("client", "who"), "table.csv, line 1: no column 'client'"),
+        (CSV.replace("1.5", ""), "subject a: table.csv, line 2: column 'dose' is '', not a finite number"),
+        (CSV.replace(",3,", ",nan,"), "line 4: column 'dose' is 'nan', not a finite number"),
+        (CSV.replace(",3,", ",inf,"), "line 4: column 'dose' is 'inf', not a finite number"),
+        (CSV.replace("30", "thirty"), "line 2: column 'age' is 'thirty', not a finite number"),
+        (CSV.replace("south", "east"), "line 2: column 'site' is 'east', which is not among its categories"),
+        (CSV.replace("south", ""), "line 2: column 'site' is ''"),
+        (CSV.replace("yes", "maybe"), "line 2: column 'outcome' is 'maybe', which is not among the classes"),
+        (CSV.replace(",yes", ","), "line 2: column 'outcome' is ''"),
+        (
+            CSV.replace(",1.5,yes", ""),
+            "line 2: fewer cells than the header has columns; write an empty cell",
+        ),
+        (CSV.replace("1.5", "1,5"), "table.csv, line 2: more cells than the header has columns; name every column"),
+        (CSV.replace("south", '"south'), "table.csv, line 2: a quote is not closed on its line; close it"),
+        (CSV.replace("south", '"so\nuth"'), "table.csv, line 2: a quote is not closed on its line; close it"),
+        (
+            CSV.replace("client,", "dose,client,").replace("\n", "\n1,"),
+            "column 'dose' is there twice; keep one",
+        ),
+        ("", "table.csv, line 1: no header"),
         (CSV.split("\n")[0] + "\n", "table.csv has no rows, only a header"),
-        (CSV.replace("yes", "y\xe9s").encode("latin-1"), "table.csv is not UTF-8"),
+        (CSV.replace("yes", "y\xe9s").encode("latin-1"), "table.csv, line 2: not UTF-8 text; save the file as UTF-8"),
     ],
 )
 def test_bad_content_is_named(tmp_path: Path, content: str | bytes, message: str) -> None:
@@ -154,7 +191,7 @@ def test_bad_content_is_named(tmp_path: Path, content: str | bytes, message: str
 def test_a_node_without_rows_is_like_any_other(tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text(CSV.split("\n")[0] + "\n")
-    data = node_data(build_source("table", {"schema": SCHEMA}), str(file), 0, 2)
+    data = node_data(build_source("table", {"schema": SCHEMA}), str(file), 0, 2, b"secret")
     assert len(data.train) + len(data.test) == 0
 
 
@@ -169,7 +206,10 @@ def test_wrong_settings_are_named(tmp_path: Path) -> None:
     good = vars(source(tmp_path, CSV).settings)
     for change, message in [
         ({"path": None}, "dataset.path is missing"),
+        ({"path": ["a", "b"]}, r"dataset.path \['a', 'b'\] must be text"),
+        ({"client_column": 3}, "dataset.client_column 3 must be text"),
         ({"schema": None}, "dataset.schema is missing"),
+        ({"schema": ["a"]}, "dataset.schema is missing"),
         ({"out_of_bounds": "drop"}, "dataset.out_of_bounds 'drop'"),
         ({"path": str(tmp_path / "nowhere.csv")}, "does not exist"),
         ({"path": str(tmp_path / "schema.yaml")}, "must end in one of .csv, .parquet"),

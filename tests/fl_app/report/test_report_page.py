@@ -294,6 +294,23 @@ def test_figures_across_sections_have_a_line_a_section(sweep: Path, tmp_path: Pa
     assert "Across sections" not in (sweep / REPORT).read_text(encoding="utf-8")
 
 
+def test_the_page_says_what_no_method_hides(sweep: Path) -> None:
+    page = (sweep / REPORT).read_text(encoding="utf-8")
+    shown = page[page.index("What each method reveals") :]
+    for words in ("whether a client takes part", "how long its answers take", "that its table has the columns"):
+        assert words in shown
+    assert "a run brings the code of its ClientApp" in shown
+
+
+def test_an_epsilon_is_shown_nowhere_smaller_than_it_is(tmp_path: Path) -> None:
+    for seed in range(3):
+        write_run(tmp_path / f"{seed}", "one_shot", 1.0000004, seed)
+    page = write_report([tmp_path]).read_text(encoding="utf-8")
+    assert "epsilon 1.00001" in page
+    assert not re.search(r"epsilon 1[^.\d]", page)
+    assert "1.00001" in comparison_table(gather([tmp_path]).rows)
+
+
 def test_the_ledger_table_names_what_leaves_a_client(section: Section, tmp_path: Path) -> None:
     first = promises(section)[0]
     assert first.state == "holds"

@@ -287,7 +287,7 @@ def test_noise_that_drowns_every_tree_is_refused_with_what_would_do() -> None:
     ("budget", "options", "message"),
     [
         (Budget(1.0), {}, "needs a delta well below"),
-        (Budget(1.0, 1e-2), {"schema": SCHEMA.with_rows(600)}, "delta 0.01 is above 1 / 600 records"),
+        (Budget(1.0, 1e-2), {"schema": SCHEMA.with_rows(600)}, "delta 0.01 is not below 0.001, the most"),
         (Budget(1.0, 1e-6), {"pure": True}, "pure boosting needs no delta"),
         (Budget(1.0), {"pure": True, "noise": "distributed"}, "pure noise cannot be shared"),
         (Budget(1.0, 1e-6), {"noise": "global"}, "noise 'global' must be local or distributed"),
@@ -381,7 +381,10 @@ def sound_message() -> tuple[Federation, dict[str, np.ndarray]]:
         ("feature", lambda a: a[:, :5], "'split' is"),
         ("past.first", lambda a: a - 1, "finished rounds from -1"),
         ("start.cuts", lambda a: -a, "cuts must not fall"),
-        ("start.clip", lambda a: a * 0, "above 0"),
+        ("start.clip", lambda a: a * 0, "must lie from"),
+        ("start.clip", lambda a: a * 0 + 1e-310, "must lie from"),
+        ("start.clip", lambda a: a * 0 + 1e300, "must lie from"),
+        ("start.base", lambda a: a * 0 + 1e6, "first scores at most"),
         ("start.base", lambda a: a * np.inf, "holds NaN or infinity"),
     ],
 )
@@ -454,12 +457,14 @@ def test_a_task_of_a_regression_boosts_targets() -> None:
     assert isinstance(run.task, Task)
 
 
-def test_no_clip_that_a_server_chooses_uncovers_a_record() -> None:
+@pytest.mark.parametrize("clip", [1e-9, 1e-3, 1e9])
+@pytest.mark.parametrize("first", [1e3, -1e3, 0.0])
+def test_no_clip_that_a_server_chooses_uncovers_a_record(clip: float, first: float) -> None:
     """Without noise: one record more changes a tree's sums by no more than the noise is sized for."""
     run, arrays = sound_message()
     plan = plan_of(run.task)
-    arrays["start.clip"] = np.array([1e-310])
-    arrays["start.base"] = np.array([1e6, 0.0, 0.0])
+    arrays["start.clip"] = np.array([clip])
+    arrays["start.base"] = np.array([first, 0.0, 0.0])
     asked = read_round(arrays, SCHEMA, plan)
     free = plan_of(replace(run.task, budget=FREE))
     X, _ = table(0, 20)

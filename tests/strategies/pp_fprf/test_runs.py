@@ -24,7 +24,7 @@ from fl_app.config import compose_config, to_experiment
 from fl_app.data import client_data
 from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
-from strategies.messages import BadMessage, to_arrays_record
+from strategies.messages import BadMessage, RowsChanged, to_arrays_record
 from strategies.method import TooFewClients
 from strategies.pp_fprf import PersonalSettings
 from strategies.pp_fprf.client import AloneClient, PersonalClient
@@ -346,7 +346,7 @@ def test_a_state_of_another_run_is_refused() -> None:
 def test_rows_that_changed_during_a_run_are_refused() -> None:
     task = client_task(phase="hash")
     PersonalClient().train(task, *rows(20), {})
-    with pytest.raises(BadMessage, match="rows of this client have changed"):
+    with pytest.raises(RowsChanged, match="rows of this client have changed"):
         PersonalClient().train(task, *rows(21), {})
 
 
