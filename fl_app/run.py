@@ -16,7 +16,7 @@ from flwr.serverapp import Grid
 from dpforest import __version__
 from dpforest.errors import DPForestError
 from dpforest.ledger import Guarantee, Ledger
-from fl_app.data import describe_clipped, is_large, user_type
+from fl_app.data import describe_clipped, describe_dropped, is_large, user_type
 from fl_app.experiment import Experiment
 from fl_app.grids import Meter, Traffic, is_deployed, roster, wait_for_nodes
 from fl_app.metrics import add_sums, confusion_matrix, memorization_rate, primary_metric, summarize
@@ -104,12 +104,14 @@ def run_experiment(
 
 
 def _log_clipped(experiment: Experiment) -> None:
-    """Say what was clipped of rows that this machine has itself; a real node says it to its owner alone."""
+    """Say what was clipped or left out of rows that this machine has itself; a node says it to its owner alone."""
     if experiment.source.on_nodes:
         return
     clipped = experiment.source.clipped()
     if text := describe_clipped(clipped):
         log.log(logging.WARNING if is_large(clipped) else logging.INFO, "%s: %s", experiment.source.name, text)
+    if text := describe_dropped(experiment.source.dropped()):
+        log.warning("%s: %s", experiment.source.name, text)
 
 
 def _cohort(experiment: Experiment, nodes: dict[int, int]) -> tuple[Cohort, int]:

@@ -43,7 +43,7 @@ class Grid:
     def of(cls, schema: Schema, bins: int) -> Grid:
         """The grid of a schema."""
         columns = Columns(schema)
-        features = [schema.features[f] for f in columns.numeric]
+        features = columns.features
         cuts = [feature.grid_with_tails(bins) for feature in features]
         cells = np.array([len(row) + 1 for row in [*cuts, *columns.members]], dtype=np.int64)
         most = max((len(row) for row in cuts), default=1)
@@ -167,6 +167,8 @@ class Marginals:
         for f in range(n_numeric):
             mass = _shares(occupied[f, : grid.cells[f]])
             index = _cut_cells(mass, n_cuts)
+            if mass[0] and grid.columns.features[f].has_branch:
+                index[0] = 0  # missing cells stay apart, few as they may be
             error = deviation * grid.cells[f] ** 0.5 / records
             cuts[f], shares[f] = grid.cuts[f, index], _shares_at(mass, index, error)
         categories = tuple(

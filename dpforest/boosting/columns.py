@@ -9,7 +9,7 @@ import numpy as np
 
 from dpforest.errors import SchemaError
 from dpforest.growers.kernels import bin_rows
-from dpforest.schema import Schema
+from dpforest.schema import Feature, Schema
 
 # Codes travel and are counted as one byte; the last is for a record that has no value of its column.
 MOST_CATEGORIES = 254
@@ -47,8 +47,12 @@ class Columns:
     @cached_property
     def numeric(self) -> np.ndarray:
         """Features that are numbers."""
-        names = set(self.schema.numeric_columns)
-        return np.array([i for i, name in enumerate(self.schema.feature_names) if name in names], dtype=np.int64)
+        return self.schema.numeric_features
+
+    @cached_property
+    def features(self) -> list[Feature]:
+        """The same, with their bounds."""
+        return [self.schema.features[f] for f in self.numeric]
 
     @cached_property
     def members(self) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpforest.explain.wording import addition, outcome, question, records, with_unit
+from dpforest.explain.wording import addition, cell, outcome, question, records
 from dpforest.forest import Forest
 
 
@@ -100,7 +100,7 @@ def _asked(forest: Forest, row: np.ndarray, asked: int) -> tuple[str, float, str
     schema = forest.schema
     if asked < schema.n_features:
         feature, value = schema.features[asked], float(row[asked])
-        return feature.name, value, with_unit(value, feature.unit)
+        return feature.name, value, cell(feature, value)
     members = forest.sets[asked - schema.n_features]
     column, _ = forest.categories_of(asked - schema.n_features)
     own = [value for value in schema.categories[column] if row[schema.feature_names.index(f"{column}={value}")] > 0.5]

@@ -26,13 +26,30 @@ def is_indicator(feature: Feature) -> bool:
     return "=" in feature.name and (feature.low, feature.high) == (0.0, 1.0)
 
 
+def cell(feature: Feature, value: float) -> str:
+    """A row's own value with its unit, or that there is none."""
+    missing = feature.has_branch and value <= feature.missing_cut
+    return "missing" if missing else with_unit(value, feature.unit)
+
+
+def at_most(feature: Feature, high: float) -> str:
+    """Words for ``x <= high``."""
+    return f"{feature.name} <= {with_unit(high, feature.unit)}"
+
+
 def condition(feature: Feature, low: float, high: float) -> str:
     """Words for ``low < x <= high``, where an infinite side says nothing."""
     if is_indicator(feature):
         column, value = feature.name.split("=", 1)
         return f"{column} is {value}" if low >= 0 else f"{column} is not {value}"
+    if feature.has_branch:
+        if high < feature.low:
+            return f"{feature.name} is missing"
+        if low < feature.low:
+            or_missing = " or missing" if low < feature.missing_value else ""
+            return f"{at_most(feature, high)}{or_missing}" if np.isfinite(high) else f"{feature.name} is not missing"
     if np.isinf(low):
-        return f"{feature.name} <= {with_unit(high, feature.unit)}"
+        return at_most(feature, high)
     if np.isinf(high):
         return f"{feature.name} > {with_unit(low, feature.unit)}"
     return f"{number(low)} < {feature.name} <= {with_unit(high, feature.unit)}"

@@ -146,10 +146,10 @@ def fails_at(dataset: dict[str, Any], **options: Any) -> str:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("c0,nan,0.5,low", "line 362: column 'a' is 'nan', not a finite number"),
+        ("c0,nan,0.5,low", "line 362: column 'a' is 'nan', which is missing"),
         ("c0,0.5,inf,low", "line 362: column 'b' is 'inf', not a finite number"),
         ("c0,0.5,-inf,low", "line 362: column 'b' is '-inf', not a finite number"),
-        ("c0,,0.5,low", "line 362: column 'a' is '', not a finite number"),
+        ("c0,,0.5,low", "line 362: column 'a' is '', which is missing"),
         ("c0,0.5,0.5,enormous", "line 362: column 'kind' is 'enormous', which is not among the classes"),
     ],
 )
