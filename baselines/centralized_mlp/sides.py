@@ -65,8 +65,8 @@ class CentralizedServer(ServerSide):
 
     def check(self, update: ClientUpdate) -> None:
         X, y = update.arrays.get("X"), update.arrays.get("y")
-        if X is None or y is None or X.ndim != 2 or X.shape[1] != self._architecture.inputs or y.shape != (len(X),):
-            raise DPForestError(f"expected rows of {self._architecture.inputs} features with their targets")
+        if X is None or y is None or X.ndim != 2 or X.shape[1] != self.task.schema.n_features or y.shape != (len(X),):
+            raise DPForestError(f"expected rows of {self.task.schema.n_features} features with their targets")
         self.task.schema.check_matrix(X)
         if not np.isfinite(y).all() or (self.task.schema.is_classification and not self._are_classes(y)):
             raise DPForestError("a target is no class or no finite number")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from baselines.dp_sgd.settings import DpSgdSettings
+from baselines.mlp.inputs import n_inputs
 from baselines.mlp.settings import products
 from baselines.mlp.sides import standardize_entries
 from dpforest.ledger import Entry
@@ -42,7 +43,7 @@ def steps_entry(task: Task, multiplier: float) -> Entry:
 def run_entries(task: Task, multiplier: float) -> list[Entry]:
     """All that a client releases over the run."""
     return [
-        *standardize_entries(task.settings, task.budget, task.schema.n_features),
+        *standardize_entries(task.settings, task.budget, n_inputs(task.schema)),
         steps_entry(task, multiplier),
     ]
 

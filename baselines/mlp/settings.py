@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from baselines.mlp.architecture import Architecture
+from baselines.mlp.inputs import n_inputs
 from dpforest.checks import check_choice, check_positive, check_share, check_whole
 from dpforest.errors import DPForestError
 from dpforest.schema import Schema
@@ -78,7 +79,7 @@ class NetworkSettings:
     def architecture(self, schema: Schema) -> Architecture:
         """The network for rows of that schema."""
         return Architecture(
-            inputs=schema.n_features,
+            inputs=n_inputs(schema),
             outputs=schema.n_outputs,
             classifies=schema.is_classification,
             hidden=tuple(self.hidden),

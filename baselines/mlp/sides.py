@@ -14,7 +14,15 @@ import numpy as np
 
 from baselines.mlp.architecture import Architecture
 from baselines.mlp.backend import require_tensorflow
-from baselines.mlp.inputs import Standard, from_outputs, model_inputs, row_sums, row_sums_sensitivity, to_unit_range
+from baselines.mlp.inputs import (
+    Standard,
+    from_outputs,
+    model_inputs,
+    n_inputs,
+    row_sums,
+    row_sums_sensitivity,
+    to_unit_range,
+)
 from baselines.mlp.network import network_for
 from baselines.mlp.settings import LocalSettings, NetworkSettings, RoundSettings, products
 from dpforest.errors import DPForestError
@@ -72,7 +80,7 @@ class NetworkClient(NetworkUser):
         """Train on the client's rows, as the network wants them, from the server's weights."""
 
 
-def standardize_mechanism(settings: NetworkSettings, budget: Budget, n_features: int) -> GaussianSums:
+def standardize_mechanism(settings: NetworkSettings, budget: Budget, width: int) -> GaussianSums:
     """Of the sums for the standardisation.
 
     Raises
@@ -83,21 +91,22 @@ def standardize_mechanism(settings: NetworkSettings, budget: Budget, n_features:
     if not math.isinf(budget.epsilon) and not budget.delta:
         raise DPForestError("standardize=private adds Gaussian noise and needs privacy.delta, such as 1e-5")
     mu = math.sqrt(settings.standardize_share) * gaussian_mu(budget.epsilon, budget.delta)
-    return GaussianSums(row_sums_sensitivity(n_features), mu)
+    return GaussianSums(row_sums_sensitivity(width), mu)
 
 
-def standardize_entries(settings: NetworkSettings, budget: Budget, n_features: int) -> list[Entry]:
+def standardize_entries(settings: NetworkSettings, budget: Budget, width: int) -> list[Entry]:
     """What the standardisation costs each client."""
     if settings.standardize != "private":
         return []
-    note = f"a row adds a vector of length sqrt(2 * {n_features} + 1) at most"
-    return [standardize_mechanism(settings, budget, n_features).entry(SUMS_WHAT, note=note)]
+    note = f"a row adds a vector of length sqrt(2 * {width} + 1) at most"
+    return [standardize_mechanism(settings, budget, width).entry(SUMS_WHAT, note=note)]
 
 
 def standard_sums(task: ClientTask, X: np.ndarray) -> np.ndarray:
     """The client's noised sums for the standardisation, charged to its ledger."""
-    (entry,) = standardize_entries(task.settings, task.budget, task.schema.n_features)
-    mechanism = standardize_mechanism(task.settings, task.budget, task.schema.n_features)
+    width = n_inputs(task.schema)
+    (entry,) = standardize_entries(task.settings, task.budget, width)
+    mechanism = standardize_mechanism(task.settings, task.budget, width)
     sums = row_sums(to_unit_range(X, task.schema))
     return mechanism.release(sums, entry, task.ledger, task.noise("standardize"))
 
