@@ -125,11 +125,11 @@ def _score(forest: Forest, file: TableFile, good: np.ndarray, outcome: np.ndarra
     known = target.fits[good]
     y = target.values[good][known]
     if not len(y):
-        return f"note: {file.path.name}: no row has a {schema.target} that the model knows, so nothing is scored"
+        return f"note: {file.path.name}: the model knows the {schema.target} of no row, so nothing is scored"
     sums = classification_sums(y, outcome[known]) if schema.is_classification else regression_sums(y, outcome[known])
     found = {name: value for name, value in summarize(sums).items() if name in _SCORES}
     said = ", ".join(f"{_SCORES[name]} {value:.4g}" for name, value in found.items())
-    return f"score of {len(y)} rows with a {schema.target}: {said}"
+    return f"score of {len(y)} rows whose {schema.target} is known: {said}"
 
 
 def _harmless(name: str) -> str:
