@@ -17,9 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import yaml
 
 from dpforest import __version__
@@ -27,6 +26,9 @@ from dpforest.errors import DPForestError
 from dpforest.forest.json_format import write_json
 from fl_app.experiment import Experiment
 from fl_app.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # The C parser, where PyYAML was built with it: ten times as fast.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -392,4 +394,6 @@ def _read_table(path: Path) -> pd.DataFrame:
     text = path.read_text(encoding="utf-8")
     if not text.endswith("\n"):
         raise ValueError(f"{path.name} is cut off")
+    import pandas as pd  # takes long to import, and a run that is only written does without
+
     return pd.read_csv(io.StringIO(text))

@@ -31,6 +31,7 @@ def main(grid: Grid, context: Context) -> None:
         if config.output is not None:
             raise ConfigurationError("output stands beside overrides: --run-config \"overrides='...' output='/dir'\"")
         experiment = to_experiment(config)
+        experiment.method.requires(experiment.method.name)
         nodes = roster(grid, wait_for_nodes(grid, 1, experiment.timeout), experiment.timeout)
         # The working directory is that of the SuperLink, so relative folders would go astray.
         base = Path(str(context.run_config.get("output") or Path.home() / "dpforest-runs")).expanduser()

@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from dpforest.errors import DPForestError
 from fl_app.experiment import ConfigurationError
 from fl_app.run_folder import read_run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _STORE = "mlruns"
 _BATCH = 500  # MLflow takes at most 1000 metrics and 100 parameters at a time

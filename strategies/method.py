@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 from flwr.app import RecordDict
 
+from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.noise import Noise
 from dpforest.schema import Schema
+from dpforest.settings import Settings
 from strategies.updates import Arrays, Entrusted, Public, Released, Unprotected, Update
 
 __all__ = [
@@ -326,8 +328,8 @@ class Method:
     ----------
     name : str
         As in ``conf/strategy``.
-    settings : type
-        Frozen dataclass that validates its values.
+    settings : type of Settings
+        Frozen dataclass; what its values may be and mean stands in it.
     server : type of ServerSide
     client : type of ClientSide
     unit : str
@@ -344,12 +346,14 @@ class Method:
     beside : callable of settings to mapping of str to mapping
         Methods, with their settings, that a simulation runs beside it on the same rows, for comparison, each with a
         budget of its own; none by default.
+    requires : callable of str to None
+        Raises ``DPForestError`` where something that the method of that name needs is not installed; imports nothing.
     work : callable of Task to Work, or None
         How much one message asks of a client. A real node takes part in no method that does not say.
     """
 
     name: str
-    settings: type
+    settings: type[Settings]
     server: Callable[[Task], ServerSide]
     client: Callable[[], ClientSide]
     unit: str
@@ -358,7 +362,14 @@ class Method:
     self_protecting: bool | Callable[[Any], bool] = False
     uses_budget: bool = True
     beside: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
+    requires: Callable[[str], None] = lambda name: None
     work: Callable[[Task], Work] | None = None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.settings, type) and issubclass(self.settings, Settings)):
+            raise DPForestError(
+                f"settings of the method {self.name!r} must be a subclass of dpforest.settings.Settings"
+            )
 
     def trust_under(self, settings: Any) -> str:
         """Who must be trusted under settings of this method."""

@@ -2,6 +2,7 @@
 
 from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import CentralizedClient, CentralizedServer
+from baselines.mlp.backend import require_tensorflow
 from dpforest.ledger import RECORD_UNIT
 from strategies.method import Method, Work
 
@@ -14,6 +15,7 @@ METHODS = (
         unit=RECORD_UNIT,
         trust="server trusted with every row",
         uses_budget=False,
+        requires=require_tensorflow,
         work=lambda task: Work(),
     ),
 )

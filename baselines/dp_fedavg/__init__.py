@@ -4,6 +4,7 @@ from baselines.dp_fedavg.client import DpFedAvgClient
 from baselines.dp_fedavg.releases import CLIENT_UNIT, TRUST
 from baselines.dp_fedavg.server import DpFedAvgServer
 from baselines.dp_fedavg.settings import DpFedAvgSettings
+from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
 from strategies.method import Method
 
@@ -16,6 +17,7 @@ METHODS = (
         unit=CLIENT_UNIT,
         trust=TRUST,
         default_rounds=10,
+        requires=require_tensorflow,
         work=local_work,
     ),
 )

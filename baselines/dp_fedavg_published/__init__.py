@@ -3,6 +3,7 @@
 from baselines.dp_fedavg_published.client import PublishedClient
 from baselines.dp_fedavg_published.server import PublishedServer
 from baselines.dp_fedavg_published.settings import PublishedSettings
+from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
 from dpforest.ledger import RECORD_UNIT
 from strategies.method import Method
@@ -16,6 +17,7 @@ METHODS = (
         unit=RECORD_UNIT,
         trust="server not trusted",
         default_rounds=10,
+        requires=require_tensorflow,
         work=local_work,
     ),
 )

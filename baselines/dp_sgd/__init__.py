@@ -4,6 +4,7 @@ from baselines.dp_sgd.client import DpSgdClient
 from baselines.dp_sgd.releases import work
 from baselines.dp_sgd.server import DpSgdServer
 from baselines.dp_sgd.settings import DpSgdSettings
+from baselines.mlp.backend import require_tensorflow
 from dpforest.ledger import RECORD_UNIT
 from strategies.method import Method
 
@@ -17,6 +18,7 @@ METHODS = (
         trust="server and other clients not trusted",
         default_rounds=10,
         self_protecting=True,
+        requires=require_tensorflow,
         work=work,
     ),
 )

@@ -3,6 +3,7 @@
 from baselines.fedavg.client import FedAvgClient
 from baselines.fedavg.server import FedAvgServer
 from baselines.fedavg.settings import FedAvgSettings
+from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
 from dpforest.ledger import RECORD_UNIT
 from strategies.method import Method
@@ -17,6 +18,7 @@ METHODS = (
         trust="server trusted with every client's weights",
         default_rounds=10,
         uses_budget=False,
+        requires=require_tensorflow,
         work=local_work,
     ),
 )

@@ -1,6 +1,7 @@
 """The lower end of the scale: every client for itself."""
 
 from baselines.centralized_mlp.settings import WholeSettings
+from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
 from baselines.standalone_mlp.sides import StandaloneClient, StandaloneServer
 from dpforest.ledger import RECORD_UNIT
@@ -16,6 +17,7 @@ METHODS = (
         trust="nobody but the client is trusted: nothing leaves it",
         self_protecting=True,
         uses_budget=False,
+        requires=require_tensorflow,
         work=local_work,
     ),
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from dpforest.boosting import BoostPlan, BoostSettings, make_plan
 from dpforest.boosting.settings import MAX_DEPTH
 from dpforest.errors import DPForestError
 from dpforest.forest import Limits
+from dpforest.settings import FromZero, Says
 from strategies.method import Task, Work
 from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.noise_share import noise_tail
@@ -29,30 +30,24 @@ class FederatedBoostSettings(BoostSettings):
 
     Parameters
     ----------
-    noise : {"local", "distributed"}
+    noise
         Each client adds all the noise that its own sums need, and nobody is trusted; or each adds a share, and secure
         aggregation shows the server nothing but the sum.
-    dropouts : int
-        Clients of a distributed sum that may be missing.
-    colluders : int
+    dropouts
+        Clients of a distributed sum that may be missing (``min_clients`` is for local noise).
+    colluders
         Clients of a distributed sum that may tell the server all they know.
-    evaluate_every : int
+    evaluate_every
         Rounds between evaluations of the model; 0: only the finished one.
     """
 
-    noise: Literal["local", "distributed"] = "local"
-    dropouts: int = 0
-    colluders: int = 0
-    evaluate_every: int = 0
+    noise: Annotated[Literal["local", "distributed"], Says("be local or distributed")] = "local"
+    dropouts: FromZero = 0
+    colluders: FromZero = 0
+    evaluate_every: FromZero = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.noise not in ("local", "distributed"):
-            raise DPForestError(f"noise {self.noise!r} must be local or distributed")
-        for name in ("dropouts", "colluders", "evaluate_every"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise DPForestError(f"{name} {value!r} must be a whole number from 0")
         if self.noise == "local" and (self.dropouts or self.colluders):
             raise DPForestError("dropouts and colluders only matter for noise=distributed: leave them at 0")
 

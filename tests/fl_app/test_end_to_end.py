@@ -59,6 +59,7 @@ def test_a_sweep_shares_one_warm_simulation(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert done.stdout.count("starting a simulation") == 1
+    assert done.stderr == "", "nothing of Flower, Ray or TensorFlow that a user cannot act upon"
     (results,) = (tmp_path / "runs").glob("sweep-*/results.csv")
     with results.open() as file:
         rows = list(csv.DictReader(file))
@@ -108,8 +109,9 @@ def test_a_sweep_of_networks_starts_tensorflow_once_a_worker(tmp_path: Path) -> 
     done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert len(find_runs([tmp_path / "runs"])) == 20
+    assert done.stderr == ""
     starts = (tmp_path / "starts").read_text().split()
-    # One in each worker, and one that Flower itself does where it starts the simulation.
+    # One in each worker, and at most one in the process of the server.
     assert len(starts) == len(set(starts)) <= (os.cpu_count() or 1) + 1
 
 

@@ -19,6 +19,7 @@ from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.forest import load
 from dpforest.ledger import RECORD_UNIT, Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
+from dpforest.settings import Settings
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, to_experiment
 from fl_app.data import DataError
@@ -256,7 +257,7 @@ def test_a_plan_beyond_the_budget_is_refused_before_anyone_is_asked(tmp_path: Pa
 
 
 @dataclass(frozen=True)
-class _Settings:
+class _Settings(Settings):
     share: float = 1.0
 
 

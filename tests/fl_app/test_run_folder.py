@@ -175,8 +175,8 @@ LIMITED = """
 import resource, sys
 limit = int(sys.argv.pop(1))
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-from fl_app.__main__ import main
-sys.exit(main())
+from fl_app.commands.cli import main
+sys.exit(main(["run", *sys.argv[1:]]))
 """
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from dpforest.errors import DPForestError
+from dpforest.settings import Settings
 from strategies import registry
 from strategies.method import Method
-from strategies.settings import build_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Settings):
     depth: int
     leaf_share: float = 0.3
 
@@ -56,8 +56,8 @@ def test_a_registered_method_wins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_settings_name_what_is_wrong() -> None:
-    assert build_settings(Options, {"depth": 3}, "here") == Options(3)
+    assert Options.from_mapping({"depth": 3}, "here") == Options(3)
     with pytest.raises(DPForestError, match=r"here: unknown option 'leafshare'; did you mean 'leaf_share'\?"):
-        build_settings(Options, {"depth": 3, "leafshare": 1}, "here")
+        Options.from_mapping({"depth": 3, "leafshare": 1}, "here")
     with pytest.raises(DPForestError, match=r"here: .*missing.*'depth'"):
-        build_settings(Options, {}, "here")
+        Options.from_mapping({}, "here")

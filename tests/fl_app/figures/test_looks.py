@@ -44,7 +44,7 @@ def test_no_colour_vanishes_on_white_paper() -> None:
 
 
 def test_every_method_of_the_project_has_a_look_of_its_own() -> None:
-    from fl_app.config import conf_folder
+    from fl_app.places import conf_folder
 
     assert {path.stem for path in (conf_folder() / "strategy").glob("*.yaml")} <= set(known_looks())
     assert len(set(known_looks().values())) == len(known_looks())

@@ -13,11 +13,10 @@ import pytest
 from made_up_runs import write_run, write_sweep
 from matplotlib.figure import Figure
 
+from fl_app.commands.cli import main as dpforest
 from fl_app.compare import comparison_table
-from fl_app.compare import main as compare
 from fl_app.figures.base import STYLE, legend_below, save_figure
 from fl_app.figures.published import published, published_for, source_of
-from fl_app.report.__main__ import main
 from fl_app.report.answer import answer
 from fl_app.report.gather import Section, gather
 from fl_app.report.ledgers import promises
@@ -383,7 +382,7 @@ def test_the_command_writes_from_several_sweeps(tmp_path: Path, capsys: pytest.C
     one = write_sweep(tmp_path / "one", ("one_shot",), (1.0,), seeds=1)
     other = write_sweep(tmp_path / "other", ("one_shot_published",), (1.0,), seeds=1,
                         dataset={"name": "hugadb", "path": "/nowhere"})  # fmt: skip
-    assert main([str(one), str(other), "--out", str(tmp_path / "out")]) == 0
+    assert dpforest(["report", str(one), str(other), "--out", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out
     assert "hugadb, row split:" in printed
     assert "watch, row split:" in printed
@@ -408,13 +407,13 @@ def test_the_terminal_prints_a_table_a_section_and_the_answer(
         write_run(tmp_path / f"b{seed}", "fext", seed=seed, target=True, rounds=2)
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "FAILED.txt").write_text("no power")
-    assert compare([str(tmp_path)]) == 0
+    assert dpforest(["compare", str(tmp_path)]) == 0
     printed = capsys.readouterr()
     assert printed.out.count("accuracy  ") == 1
     assert printed.out.count("r2  ") == 1
     assert "Per record: at epsilon 1, one_shot is the only method with a guarantee." in printed.out
     assert "failed: no power" in printed.err
-    assert compare([str(tmp_path / "c")]) == 1
+    assert dpforest(["compare", str(tmp_path / "c")]) == 1
 
 
 def test_both_commands_list_what_is_left_out_and_say_where_they_cannot_write(
@@ -424,16 +423,16 @@ def test_both_commands_list_what_is_left_out_and_say_where_they_cannot_write(
     (tmp_path / "runs" / "b").mkdir()
     (tmp_path / "runs" / "b" / "FAILED.txt").write_text("SimulationFailed: no memory")
     (tmp_path / "file").write_text("mine")
-    for command, option in ((main, "--out"), (compare, "--figures")):
-        assert command([str(tmp_path / "runs"), option, str(tmp_path / "out")]) == 0
+    for command, option in (("report", "--out"), ("compare", "--figures")):
+        assert dpforest([command, str(tmp_path / "runs"), option, str(tmp_path / "out")]) == 0
         said = f"left out: {tmp_path / 'runs' / 'b'}: failed: SimulationFailed: no memory\n"
         assert capsys.readouterr().err == said
-        assert command([str(tmp_path / "runs"), option, str(tmp_path / "file")]) == 1
+        assert dpforest([command, str(tmp_path / "runs"), option, str(tmp_path / "file")]) == 1
         assert capsys.readouterr().err.startswith(f"{said}error: ")
 
 
 def test_the_command_refuses_what_is_no_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path)]) == 1
+    assert dpforest(["report", str(tmp_path)]) == 1
     error = capsys.readouterr().err
     assert error.startswith("error: no run in")
     assert error.count("\n") == 1

@@ -12,8 +12,8 @@ from flwr.app import RecordDict
 from hand_made import CLIENTS, Act, Interfering, make, run, table_rows, with_arrays, with_content
 
 from dpforest.errors import DPForestError
-from fl_app import compare
 from fl_app.client_app import app as client_app
+from fl_app.commands.cli import main as dpforest
 from fl_app.config import compose_config, to_experiment
 from fl_app.figures.rounds import stability_rows
 from fl_app.figures.settings import write_setting_figures
@@ -140,7 +140,7 @@ def test_comparing_runs_draws_rounds_and_importances_and_measures_stability(
     assert -1 <= found[5.0]["spearman"] <= 1
     assert found[5.0]["overlap"] == found[5.0]["overlap_to_no_privacy"] == 1.0, "there are two features only"
     assert found[float("inf")]["spearman"] == pytest.approx(1.0)
-    assert compare.main([str(sweep), "--figures", str(tmp_path / "figures")]) == 0
+    assert dpforest(["compare", str(sweep), "--figures", str(tmp_path / "figures")]) == 0
     assert "rank corr." in capsys.readouterr().out
     written = {file.name for file in (tmp_path / "figures").iterdir()}
     expected = {f"{kind}-table-row-split.svg" for kind in ("rounds", "importance", "importance-map")}
