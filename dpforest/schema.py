@@ -35,6 +35,15 @@ def least_width(largest: Any) -> Any:
     return np.maximum(_NARROWEST, _LEAST_SHARE * largest)
 
 
+def apart(low: float, high: float) -> tuple[float, float]:
+    """The smallest and largest number of some data as a range that a schema can have, wider where they are all but
+    equal.
+    """
+    size = max(abs(low), abs(high))
+    margin = 0.0 if high - low >= least_width(size) else 0.5 * max(size, 1.0)
+    return low - margin, high + margin
+
+
 def check_range(name: str, low: float, high: float) -> None:
     """Refuse a public range that single precision cannot divide finely.
 
@@ -632,7 +641,7 @@ def _with_rules(item: dict[str, Any], missing: Missing, other: bool = False) -> 
 def _categories(item: Mapping[str, Any], name: str, rule: Any, has_other: bool) -> tuple[str, ...]:
     """Values of a categorical column, those for other and for missing cells behind the ones that are listed."""
     _check_missing(rule, f"feature {name!r}: missing")
-    listed = [_name(value, "categories") for value in _sequence(item["categories"], "categories")]
+    listed = [_name(value, "categories") for value in _sequence(item["categories"], f"feature {name!r}: categories")]
     added = [OTHER] * has_other + [MISSING] * (rule == "branch")
     values = (*listed, *(value for value in added if value not in listed))
     if len(set(values)) != len(values):

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.cells import Column, NaValues, column_of
+from dpforest.cells import NA_VALUES, Column, NaValues, column_of
 from dpforest.errors import SchemaError
-from dpforest.schema import NA_VALUES, least_width
+from dpforest.schema import apart
 
 Leak = Callable[[str, str], None]
 
@@ -86,15 +86,6 @@ def data_bounds(name: str, values: np.ndarray) -> tuple[float, float]:
     if not len(values):
         raise SchemaError(f"column {name!r} holds no number at all: give its bounds, or leave it out")
     return apart(float(values.min()), float(values.max()))
-
-
-def apart(low: float, high: float) -> tuple[float, float]:
-    """The smallest and largest number of some data as a range that a schema can have, wider where they are all but
-    equal.
-    """
-    size = max(abs(low), abs(high))
-    margin = 0.0 if high - low >= least_width(size) else 0.5 * max(size, 1.0)
-    return low - margin, high + margin
 
 
 def bounds_of(bounds: Any, names: list[str]) -> list[tuple[float, float]]:

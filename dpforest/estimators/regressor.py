@@ -12,10 +12,9 @@ from sklearn.base import RegressorMixin
 from dpforest.cells import Missing
 from dpforest.errors import DPForestError, InvalidForest, SchemaError
 from dpforest.estimators.base import PrivateEstimator, plain_number, refuse_more
-from dpforest.estimators.columns import apart
 from dpforest.growers.regression import RegressionSettings, grow_regressor, resolve_regression
 from dpforest.ledger import Ledger
-from dpforest.schema import Schema
+from dpforest.schema import Schema, apart
 
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
