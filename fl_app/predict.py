@@ -21,16 +21,10 @@ from dpforest.forest import Forest
 from dpforest.schema import Schema
 from fl_app.data.source import DataError, bounded, describe_clipped, is_large
 from fl_app.data.table_file import TableFile, read_table
-from fl_app.metrics import classification_sums, regression_sums, summarize
+from fl_app.metrics import METRICS, classification_sums, regression_sums, summarize
 
 _NAMED = 5  # rows that are named when they cannot be predicted
-_SCORES = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "roc_auc": "AUC",
-    "r2": "R^2",
-    "mae": "MAE",
-}
+_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "r2", "mae")
 
 
 def predict_file(forest: Forest, path: Path, explain: bool = False) -> tuple[pd.DataFrame, list[str]]:
@@ -121,8 +115,8 @@ def _score(forest: Forest, file: TableFile, good: np.ndarray, outcome: np.ndarra
     if not len(y):
         return f"note: {file.path.name}: the model knows the {schema.target} of no row, so nothing is scored"
     sums = classification_sums(y, outcome[known]) if schema.is_classification else regression_sums(y, outcome[known])
-    found = {name: value for name, value in summarize(sums).items() if name in _SCORES}
-    said = ", ".join(f"{_SCORES[name]} {value:.4g}" for name, value in found.items())
+    found = summarize(sums)
+    said = ", ".join(f"{m.label} {found[m.name]:.4g}" for m in METRICS if m.name in _SCORES and m.name in found)
     return f"score of {len(y)} rows whose {schema.target} is known: {said}"
 
 

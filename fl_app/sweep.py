@@ -14,7 +14,8 @@ import yaml
 from dpforest.errors import DPForestError
 from fl_app.config import parse_overrides, quoted
 from fl_app.experiment import ConfigurationError, Experiment
-from fl_app.run_folder import FAILED, OutputError, find_runs, is_failed_try, read_run
+from fl_app.results.finished import read_run
+from fl_app.results.run_folder import FAILED, OutputError, find_runs, is_failed_try
 
 COMMAND = "multirun.yaml"  # Hydra's record of a sweep
 _RESUME = "+resume="
@@ -142,8 +143,8 @@ class Missing:
         self.done: dict[str, Mapping[str, Any]] = {}  # metrics of finished runs, by `experiment_key`
         for path in find_runs([folder]):
             try:
-                run = read_run(path)
-                self.done[experiment_key(run["config"])] = run["metrics"]
+                finished = read_run(path)
+                self.done[experiment_key(finished.config)] = finished.metrics
             except DPForestError:
                 continue  # a damaged run is run again
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 from dpforest.errors import DPForestError, did_you_mean
+from strategies.look import Look, palette_look
 from strategies.method import Method
 
 GROUP = "dpforest.methods"
@@ -96,6 +99,14 @@ def _load(entry: EntryPoint) -> Method:
     if not isinstance(method, Method) or method.name != entry.name:
         raise DPForestError(f"{where}: {entry.value} must be a strategies.method.Method with that name")
     return method
+
+
+def look_of(name: str, settings: Mapping[str, Any]) -> Look:
+    """How figures show a method under settings as a configuration has them, also one that is not installed here."""
+    try:
+        return get_method(name).look_under(settings)
+    except DPForestError:
+        return palette_look(name)
 
 
 def _own_folder(name: str) -> Method | None:

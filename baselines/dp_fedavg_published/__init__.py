@@ -5,7 +5,8 @@ from baselines.dp_fedavg_published.server import PublishedServer
 from baselines.dp_fedavg_published.settings import PublishedSettings
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import RECORD_UNIT, Trust
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -15,9 +16,10 @@ METHODS = (
         server=PublishedServer,
         client=PublishedClient,
         unit=RECORD_UNIT,
-        trust="server not trusted",
+        trust=Trust("server not trusted"),
         default_rounds=10,
         requires=require_tensorflow,
+        look=Look("#E69F00", "s", "--"),
         work=local_work,
     ),
 )

@@ -5,7 +5,8 @@ from baselines.dp_sgd.releases import work
 from baselines.dp_sgd.server import DpSgdServer
 from baselines.dp_sgd.settings import DpSgdSettings
 from baselines.mlp.backend import require_tensorflow
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -15,10 +16,11 @@ METHODS = (
         server=DpSgdServer,
         client=DpSgdClient,
         unit=RECORD_UNIT,
-        trust="server and other clients not trusted",
+        trust=NO_SERVER,
         default_rounds=10,
         self_protecting=True,
         requires=require_tensorflow,
+        look=Look("#CC79A7", "v"),
         work=work,
     ),
 )

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fl_app.report.answer import Answer
     from fl_app.report.gather import Gathered
 
 EXAMPLES = """\
@@ -33,16 +36,17 @@ def execute(options: argparse.Namespace) -> int:
 
     try:
         gathered = gather(options.folders)
-        for trouble in gathered.troubles:
-            print(trouble, file=sys.stderr)
+        for left_out in gathered.left_out:
+            print(left_out, file=sys.stderr)
         if not gathered.sections:
             print(f"error: no finished run in {', '.join(map(str, options.folders))}", file=sys.stderr)
             return 1
         for section in gathered.sections:
             print(f"{section_tables(section)}\n")
-        print(in_words([answer(section) for section in gathered.sections]))
+        answers = [answer(section) for section in gathered.sections]
+        print(in_words(answers))
         if options.figures:
-            written = _draw(gathered, options.figures)
+            written = _draw(gathered, answers, options.figures)
             print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
     except BrokenPipeError:
         raise
@@ -52,23 +56,12 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def _draw(gathered: Gathered, target: Path) -> list[Path]:
-    """All figures of all settings, where a report shows the best of many."""
-    from fl_app.figures.epsilon import write_figures
-    from fl_app.figures.federation import write_federation_figures
-    from fl_app.figures.ldp import write_ldp_figures
-    from fl_app.figures.rounds import write_round_figures
-    from fl_app.figures.settings import write_setting_figures
-    from fl_app.figures.users import write_user_figures
+def _draw(gathered: Gathered, answers: Sequence[Answer], target: Path) -> list[Path]:
+    """All figures of all settings, where a report shows the best of many; of each section in a folder of its own."""
+    from fl_app.report.figures.catalogue import write_all
 
-    rows = gathered.rows
-    runs = [run for section in gathered.sections for run in section.runs]
-    written = write_figures(runs, rows, target) + write_round_figures(runs, rows, target)
-    written += write_federation_figures(runs, rows, target)
-    for family in gathered.families:
-        written += write_setting_figures(family.title, family.rows, target)
-    for section in gathered.sections:
-        own = target if len(gathered.sections) == 1 else target / section.slug
-        written += write_ldp_figures(section.runs, section.rows, own)
-        written += write_user_figures(section.runs, section.rows, own)
+    written = [path for family in gathered.families for path in write_all(family, target)]
+    for own in answers:
+        folder = target if len(answers) == 1 else target / own.section.slug
+        written += write_all(own, folder) + write_all(own.section, folder)
     return written

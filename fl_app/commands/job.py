@@ -20,11 +20,11 @@ from fl_app.config import to_experiment
 from fl_app.experiment import ConfigurationError, Experiment, Privacy
 from fl_app.jobs import run_job
 from fl_app.quiet import quiet_frameworks
+from fl_app.results.mlflow import build_tracker
+from fl_app.results.run_folder import is_failed_try, write_failure
 from fl_app.run import Run
-from fl_app.run_folder import is_failed_try, write_failure
 from fl_app.screen import log_to_screen
 from fl_app.sweep import experiment_key
-from fl_app.tracking import build_tracker
 from strategies.method import TooFewClients
 
 log = logging.getLogger("fl_app")

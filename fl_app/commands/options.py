@@ -69,8 +69,10 @@ def _section(
     for option in describe(kind):
         if option.name in leave_out:
             continue
-        yield f"  {prefix}{option.name} : {option.allowed}; default {_default(option, values)}"
-        yield from textwrap.wrap(option.meaning, _WIDTH, initial_indent="      ", subsequent_indent="      ")
+        yield f"  {prefix}{option.name} : {option.type}, default {_default(option, values)}"
+        yield from textwrap.wrap(
+            f"{option.meaning} Allowed: {option.allowed}.", _WIDTH, initial_indent="      ", subsequent_indent="      "
+        )
     yield ""
 
 

@@ -27,8 +27,8 @@ def execute(options: argparse.Namespace) -> int:
     target: Path = options.out or options.folders[0]
     try:
         gathered = gather(options.folders)
-        for trouble in gathered.troubles:
-            print(trouble, file=sys.stderr)
+        for left_out in gathered.left_out:
+            print(left_out, file=sys.stderr)
         answers = write_page(gathered, target)
     except (DPForestError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from dpforest.boosting import BoostPlan, BoostSettings, make_plan
 from dpforest.boosting.settings import MAX_DEPTH
 from dpforest.errors import DPForestError
 from dpforest.forest import Limits
+from dpforest.guarantee import NO_SERVER, Trust
 from dpforest.settings import FromZero, Says
+from strategies.look import Look
 from strategies.method import Task, Work
 from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.noise_share import noise_tail
@@ -57,14 +60,20 @@ class FederatedBoostSettings(BoostSettings):
         return self.noise == "distributed"
 
 
-def trust(settings: FederatedBoostSettings) -> str:
+def look(settings: Mapping[str, Any]) -> Look:
+    """How figures show it; with secure aggregation, as a method of its own."""
+    return Look("#882255", "^") if settings.get("noise") == "distributed" else Look("#D55E00")
+
+
+def trust(settings: FederatedBoostSettings) -> Trust:
     """Who must be trusted for the guarantee."""
     if not settings.is_distributed:
-        return "server and other clients not trusted"
-    return (
-        "for sums over clients by secure aggregation: the server follows the protocol (it may look at all it gets), "
+        return NO_SERVER
+    return Trust(
+        "for sums over clients by secure aggregation",
+        "the server follows the protocol (it may look at all it gets), "
         f"at most {settings.colluders} clients collude with it (one that takes its own noise off what is published "
-        f"counts as such), at most {settings.dropouts} drop out of a sum"
+        f"counts as such), at most {settings.dropouts} drop out of a sum",
     )
 
 

@@ -88,9 +88,8 @@ def test_a_network_without_tensorflow_is_one_line_before_anything_starts(python:
 import importlib.util, sys
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name in ("tensorflow", "keras") else found(name, *more)
-from fl_app.__main__ import main
-sys.argv = ["fl_app", "strategy=fedavg", "output=run"]
-sys.exit(main())
+from fl_app.commands.cli import main
+sys.exit(main(["run", "strategy=fedavg", "output=run"]))
 """
     done = execute(python, tmp_path, "-c", code)
     assert done.returncode == 1

@@ -14,8 +14,8 @@ from fl_app.commands.expansion import expand
 from fl_app.commands.job import objective
 from fl_app.config import compose_config, plain_overrides
 from fl_app.experiment import ConfigurationError
-from fl_app.results import read_runs
-from fl_app.run_folder import find_failed, find_runs
+from fl_app.results.rows import read_runs
+from fl_app.results.run_folder import find_failed, find_runs
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def own(tmp_path: Path) -> Path:
 
 def numbers(folder: Path) -> dict[int, float]:
     """Accuracy of each seed."""
-    return {run["config"]["seed"]: run["metrics"]["accuracy"] for run in read_runs([folder])}
+    return {run.config["seed"]: run.metrics["accuracy"] for run in read_runs([folder])}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_sweeper_searches_the_least_of_a_metric_and_goes_on(
     assert dpforest(["sweep", *table, *search, *asked]) == 0
     runs = read_runs([folder])
     found = yaml.safe_load((folder / "optimization_results.yaml").read_text())
-    assert found["best_value"] == min(run["metrics"]["log_loss"] for run in runs)
+    assert found["best_value"] == min(run.metrics["log_loss"] for run in runs)
     assert len(runs) == 3
     capsys.readouterr()
     assert dpforest(["resume", str(folder), "hydra.sweeper.n_trials=4"]) == 0

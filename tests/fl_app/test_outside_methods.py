@@ -15,11 +15,12 @@ from hand_made import CLIENTS, write_table
 
 from dpforest.errors import DPForestError
 from fl_app.config import compose_config
-from fl_app.run_folder import find_runs, read_run
+from fl_app.results.finished import read_run
+from fl_app.results.run_folder import find_runs
 from strategies import registry
 
 ROOT = Path(__file__).resolve().parents[2]
-flower = test_end_to_end.flower
+dead_cluster, flower = test_end_to_end.dead_cluster, test_end_to_end.flower
 PROJECT = ROOT / "tests" / "packages" / "majority_votes"
 
 
@@ -56,7 +57,7 @@ def test_an_installed_package_brings_a_method(installed: Path, tmp_path: Path, k
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     run = read_run(tmp_path / "run")
-    assert run["privacy"]["epsilon"] == pytest.approx(4.0)
+    assert run.guarantee.epsilon == pytest.approx(4.0)
     counts = json.loads((tmp_path / "run" / "model" / "counts.json").read_text())
     assert counts == pytest.approx([CLIENTS * 72 / 3] * 3, abs=15)
 
@@ -84,7 +85,7 @@ def test_flwr_runs_a_method_of_an_installed_package(tmp_path: Path, flower: dict
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     (run,) = find_runs([tmp_path / "runs"])
-    assert read_run(run)["privacy"]["epsilon"] == pytest.approx(4.0)
+    assert read_run(run).guarantee.epsilon == pytest.approx(4.0)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from fl_app.commands.cli import main as dpforest
 from fl_app.commands.expansion import expand
 from fl_app.config import compose_config
 from fl_app.experiment import ConfigurationError
-from fl_app.run_folder import OutputError, failure_of, find_failed, find_runs, write_failure
+from fl_app.results.run_folder import OutputError, failure_of, find_failed, find_runs, write_failure
 from fl_app.sweep import Missing, place_runs, resume_option, split_resume
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,8 +13,10 @@ import pytest
 from flwr.app import ConfigRecord, Message
 from hand_made import CLIENTS, Act, Interfering, make, run, write_table
 
-from dpforest.ledger import RECORD_UNIT, Entry
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
+from dpforest.settings import Settings
 from strategies import registry
 from strategies.messages import CONFIG
 from strategies.method import (
@@ -34,7 +36,7 @@ NAME = "counts_only_here"
 
 
 @dataclass(frozen=True)
-class _Settings:
+class _Settings(Settings):
     raw_from: int = 1  # the clients from this number on send raw counts and charge nothing
     from_round: int = 1
     names_plan: bool = True
@@ -78,7 +80,7 @@ def _mechanism(epsilon: float, rounds: int) -> DiscreteLaplaceCounts:
     return DiscreteLaplaceCounts(epsilon / rounds)
 
 
-registry.register(Method(NAME, _Settings, _Server, _Client, RECORD_UNIT, "nobody", default_rounds=3))
+registry.register(Method(NAME, _Settings, _Server, _Client, RECORD_UNIT, NO_SERVER, default_rounds=3))
 
 
 def counted(folder: Path, app: Any = None, **settings: Any) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpforest.errors import DPForestError
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from dpforest.settings import Settings
 from strategies import registry
 from strategies.method import Method
@@ -49,7 +50,7 @@ def test_looking_for_one_method_imports_no_neural_network() -> None:
 
 def test_a_registered_method_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
-    own = Method("mine", Options, None, None, "unit", "trust")  # type: ignore[arg-type]
+    own = Method("mine", Options, None, None, RECORD_UNIT, NO_SERVER)  # type: ignore[arg-type]
     registry.register(own)
     assert registry.get_method("mine") is own
     assert not own.self_protecting

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpforest.ledger import RECORD_UNIT, Entry
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from dpforest.settings import InnerShare, Settings
 from strategies.method import (
@@ -75,7 +76,7 @@ METHOD = Method(
     server=MajorityServer,
     client=MajorityClient,
     unit=RECORD_UNIT,
-    trust="server and other clients not trusted",
+    trust=NO_SERVER,
     self_protecting=True,
     work=lambda task: Work(),
 )
