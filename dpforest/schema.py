@@ -314,7 +314,7 @@ class Schema:
         Parameters
         ----------
         X : ndarray of shape (n_rows, n_features)
-            Inside the bounds.
+            Inside the bounds, or missing cells, which lie at 0.
 
         Returns
         -------

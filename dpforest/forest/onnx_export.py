@@ -24,7 +24,8 @@ PROBABILITIES, CLASS, TARGET = "probabilities", "class_index", "target"
 def to_onnx(forest: Forest) -> Any:
     """An ONNX model with the predictions of a finished forest.
 
-    The input ``rows`` is float32 of shape (n_rows, n_features), columns in the order of the schema, inside its bounds.
+    The input ``rows`` is float32 of shape (n_rows, n_features), columns in the order of the schema, inside its bounds;
+    a missing cell is its feature's ``missing_value``, or 1 in the column of the category ``missing``.
     The outputs are ``probabilities`` (n_rows, n_classes) and ``class_index`` (n_rows,), or ``target`` (n_rows, 1). The
     names of features and classes, bounds, units and provenance are in the model's metadata as JSON.
 

@@ -148,8 +148,7 @@ class TableSource(DataSource):
         cells = self._cells(self.files(subject)[0])
         mine = np.ones(len(cells.file), dtype=bool)
         if self._path.is_file() and not self._of_one_client:
-            named = cells.file.text(str(self.settings.client_column))
-            mine = np.array([name == subject for name in named], dtype=bool)
+            mine = np.array(cells.file.text(str(self.settings.client_column)), dtype=object) == subject
         return cells, mine
 
     def node_rows(self, subject: str) -> tuple[Rows, list[bytes]]:
