@@ -19,13 +19,20 @@ from dpforest.ledger import Guarantee, Ledger
 from fl_app.data import describe_clipped, is_large, user_type
 from fl_app.experiment import Experiment
 from fl_app.grids import Meter, Traffic, is_deployed, roster, wait_for_nodes
-from fl_app.metrics import add_sums, confusion_matrix, memorization_rate, primary_metric, summarize
+from fl_app.metrics import (
+    add_sums,
+    confusion_matrix,
+    count_rows,
+    memorization_rate,
+    metrics_of,
+    primary_metric,
+    summarize,
+)
 from fl_app.strategy import Cohort, Failure, Judged, MethodStrategy
 from strategies.messages import to_arrays_record
 from strategies.method import ServerSide
 
 log = logging.getLogger(__name__)
-_BINARY = {"precision": "precision", "recall": "recall", "f1": "F1", "roc_auc": "ROC-AUC", "log_loss": "log loss"}
 
 
 @dataclass
@@ -89,7 +96,7 @@ def run_experiment(
         row.pop("judged", None)
     seconds = time.perf_counter() - start
     ledgers = _all_ledgers(strategy, blank)
-    privacy = _privacy(experiment, ledgers, strategy.noise, strategy.told_metrics)
+    privacy = _privacy(experiment, blank, ledgers, strategy.noise, strategy.told_metrics)
     if shown_models:
         privacy["evaluation"] += ", nor are the clients' own models, which only a simulation shows"
     return Run(
@@ -189,13 +196,10 @@ def _evaluation_traffic(traffic: Traffic) -> dict[str, Any]:
 
 def _words(row: dict[str, Any], side: ServerSide) -> str:
     parts = [f"{row['answered']}/{row['asked']} clients"]
-    if "accuracy" in row:
-        parts.append(f"accuracy {row['accuracy']:.3f}")
-    if "precision" in row:
-        parts += [f"{word} {row[name]:.3f}" for name, word in _BINARY.items() if name in row]
+    scores = [metric for metric in metrics_of() if metric.log and metric.name in row]
+    parts += [f"{metric.label} {row[metric.name]:{metric.log}}" for metric in scores]
+    if "confusion" in row:
         parts.append(f"true by predicted [{row['confusion']}]")
-    if "r2" in row:
-        parts.append("MSE {mse:.0f}, MAE {mae:.1f}, R^2 {r2:.3f}, Pearson {pearson:.3f}".format(**row))
     if words := side.progress():
         parts.append(words)
     return ", ".join(parts)
@@ -213,16 +217,14 @@ def _metrics(
     if judged:
         sums = add_sums(j.sums for j in judged)
         metrics |= summarize(sums)
-        primary = primary_metric(metrics)
+        primary = primary_metric(metrics).name
         scores = {j.client: summarize(j.sums)[primary] for j in judged}
         metrics["worst_client"] = min(scores.values())
         metrics["best_client"] = max(scores.values())
         if "confusion" in sums:
             metrics["confusion"] = confusion_matrix(sums)
             metrics["classes"] = list(experiment.schema(clients).classes)
-            metrics["test_rows"] = int(sum(sums["confusion"]))
-        else:
-            metrics["test_rows"] = int(sums["moments"][0])
+        metrics["test_rows"] = count_rows(sums)
     metrics |= {
         "clients": len(strategy.cohort.train),
         "rounds": len(rows),
@@ -272,8 +274,7 @@ def _client_rows(
             row["type"] = user_type(experiment.partition, client, strategy.cohort.total)
         if client in by_client:
             sums = by_client[client].sums
-            row |= summarize(sums)
-            row["test_rows"] = int(sum(sums["confusion"]) if "confusion" in sums else sums["moments"][0])
+            row |= summarize(sums) | {"test_rows": count_rows(sums)}
         row |= strategy.side.client_facts(client, ledgers.get(client))
         row |= {"bytes_down": traffic.down, "bytes_up": traffic.up}
         row["failures"] = sum(f.client == client for f in strategy.failures)
@@ -317,12 +318,13 @@ def _badness(guarantee: Guarantee) -> tuple[bool, bool, float]:
     return not guarantee.holds, bool(guarantee.reasons), guarantee.epsilon
 
 
-def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str], told_metrics: bool) -> dict[str, Any]:
+def _privacy(
+    experiment: Experiment, blank: Ledger, ledgers: dict[int, Ledger], noise: set[str], told_metrics: bool
+) -> dict[str, Any]:
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
-    guarantees = {client: ledger.guarantee() for client, ledger in ledgers.items()}
     # A client without a guarantee is worse off than any with one, whatever its epsilon; one that says why comes first.
-    worst = max(guarantees, key=lambda client: _badness(guarantees[client]))
-    guarantee, worst_ledger = guarantees[worst], ledgers[worst]
+    worst = max((ledger.guarantee() for ledger in ledgers.values()), key=_badness)
+    guarantee = replace(worst, unit=blank.unit, trust=blank.trust)
     notes = []
     if experiment.source.records_per_sample > 1 and guarantee.holds:
         samples = experiment.source.records_per_sample
@@ -333,12 +335,8 @@ def _privacy(experiment: Experiment, ledgers: dict[int, Ledger], noise: set[str]
             f"{share:g} of the test rows are declared public: the server may see them in clear, outside the guarantee"
         )
     return {
-        "guarantee": str(guarantee),
-        "epsilon": "inf" if guarantee.epsilon == float("inf") else guarantee.epsilon,
-        "delta": guarantee.delta,
-        "unit": worst_ledger.unit,
+        **guarantee.to_dict(),
         "record": experiment.source.record,
-        "trust": worst_ledger.trust,
         "note": "; ".join(notes),
         "evaluation": (
             "test metrics were reported in clear for the researcher; they are not"

@@ -19,11 +19,12 @@ from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Ledger, rounded_up
 from fl_app.accounts import Account
 from fl_app.grids import wait_for
-from fl_app.metrics import SCORE_CELLS, Sums, add_sums, summarize
+from fl_app.metrics import Sums, add_sums, sum_sizes, summarize
 from strategies.messages import (
     ARRAYS,
     CONFIG,
     METRICS,
+    UNPROTECTED,
     BadMessage,
     copied,
     one_line,
@@ -262,6 +263,8 @@ class MethodStrategy(Strategy):
         return taken
 
     def _take_update(self, server_round: int, reply: Message, client: int) -> ClientUpdate:
+        if not reply.has_error() and read_config(reply.content).get(UNPROTECTED) is True:
+            self.accounts[client].fail()
         update, ledger = read_update(reply, client)
         if _terms(ledger) != _terms(self._blank):
             raise BadMessage("its ledger is about another budget, unit or trust model")
@@ -300,11 +303,7 @@ class MethodStrategy(Strategy):
         self.told_metrics = True
         sums = {name: [float(x) for x in values] for name, values in metrics.items() if isinstance(values, list)}
         schema = self.side.task.schema
-        expected = {"confusion": len(schema.classes) ** 2, "log_loss": 1}
-        if len(schema.classes) == 2:
-            expected["scores"] = 2 * SCORE_CELLS
-        if not schema.is_classification:
-            expected = {"moments": 6, "errors": 2}
+        expected = sum_sizes(len(schema.classes))
         found = {name: len(values) for name, values in sums.items()}
         if found != expected:
             raise BadMessage(f"the evaluation reports {found}, expected {expected}")

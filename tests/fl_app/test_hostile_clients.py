@@ -35,8 +35,8 @@ from dpforest.ledger import total_epsilon
 from fl_app.experiment import Experiment
 from fl_app.grids import InProcessGrid, roster
 from fl_app.owner import Refused
+from fl_app.results.text import run_table
 from fl_app.run import run_experiment
-from fl_app.tables import run_table
 from strategies.messages import ARRAYS, CONFIG, METRICS, error_content
 from strategies.method import TooFewClients
 

@@ -14,9 +14,9 @@ from fl_app.client_app import app as client_app
 from fl_app.experiment import Experiment
 from fl_app.grids import InProcessGrid
 from fl_app.report.gather import gather
+from fl_app.results.run_folder import RunFolder
+from fl_app.results.text import run_table
 from fl_app.run import Run, run_experiment
-from fl_app.run_folder import RunFolder
-from fl_app.tables import run_table
 from strategies.messages import CONFIG
 from strategies.method import TooFewClients
 
