@@ -15,13 +15,20 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from dpforest.errors import DPForestError
-from dpforest.ledger import Ledger
+from dpforest.ledger import RECORD_UNIT, Ledger
 from dpforest.noise import Noise, Secure, Seeded
 from fl_app.data import ClientData, client_data, node_data
 from fl_app.experiment import Experiment
 from fl_app.metrics import classification_sums, regression_sums
 from fl_app.node_state import StateError, node_secret
-from fl_app.owner import Refused, check_owner_allows, check_work, is_simulated, spend_lifetime_budget
+from fl_app.owner import (
+    Refused,
+    check_has_data,
+    check_owner_allows,
+    check_work,
+    is_simulated,
+    spend_lifetime_budget,
+)
 from strategies.messages import (
     ARRAYS,
     CONFIG,
@@ -43,7 +50,7 @@ log = logging.getLogger(__name__)
 os.environ.setdefault("RAY_ADDRESS", "local")
 
 app = ClientApp()
-_STATE = "dpforest"
+_STATE, _FAILED = "dpforest", "failed"
 FAILURE = "whether training fails"
 
 
@@ -87,7 +94,7 @@ def _answer(
         # The text of an error may show a data value, which must not leave a real node.
         sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | StateError)
         public = error if sayable else DPForestError("see its log")
-        content = error_content(client, public, isinstance(error, Refused))
+        content = error_content(client, public, isinstance(error, Refused), _has_failed(context))
     return Message(content, reply_to=message)
 
 
@@ -101,20 +108,21 @@ def _check_on_node(experiment: Experiment, context: Context) -> None:
             f"windows overlap (dataset.overlap=count): a raw sample would be in up to {records} records and cost "
             f"{records} x epsilon; on real nodes set dataset.step to dataset.length or more"
         )
+    check_has_data(experiment.source, context)
     node_secret(context.node_config)
 
 
 def _train(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
     config = read_config(message.content)
-    clients = _whole(config, "clients")
+    clients, arrays = _whole(config, "clients"), read_arrays(message.content)
     # First the task: it binds this run to this experiment, so that no run can try many questions until one works.
     task = _client_task(message, context, experiment, client, clients)
     try:
         rows = _data(experiment, context, client, clients).train
-        if not len(rows) and (task.simulated or not experiment.method.protects_itself(experiment.settings)):
-            # A method that protects itself grows on no rows too: on a real node this answer would tell none from one.
+        if not len(rows) and (task.simulated or not _promises_about_records(experiment)):
+            # On a real node this answer tells none from one, so whatever promises anything about one learns from none.
             raise BadMessage("this client has no training rows")
-        update = experiment.method.client().train(task, rows.X, rows.y, read_arrays(message.content))
+        update = experiment.method.client().train(task, rows.X, rows.y, arrays)
         return update_content(update, client, task.ledger, "seeded" if _is_seeded(experiment, context) else "secure")
     except Exception as error:
         if not task.simulated and _may_show_rows(error):
@@ -123,6 +131,12 @@ def _train(message: Message, context: Context, experiment: Experiment, client: i
     finally:
         # Also where training fails after it has drawn its noise: that it failed may follow from what was paid for.
         _keep_ledger(context, task.ledger)
+
+
+def _promises_about_records(experiment: Experiment) -> bool:
+    """Whether a ledger may guarantee something about single records, by the client alone or by sums over clients."""
+    method = experiment.method
+    return method.protects_itself(experiment.settings) or (method.uses_budget and method.unit == RECORD_UNIT)
 
 
 def _may_show_rows(error: Exception) -> bool:
@@ -137,19 +151,23 @@ def _end_run(context: Context, ledger: Ledger, error: Exception) -> None:
     guarantee of the run ends, in the ledger of whom it was given to, and one such fact is all that a run can show.
     """
     ledger.unprotected(FAILURE, f"{type(error).__name__}, which may follow from rows; see the log of this node")
-    context.state.config_records[_STATE]["failed"] = True
+    context.state.config_records[_STATE][_FAILED] = True
     log.error("training failed in a way that may show rows, so this run has no guarantee any more", exc_info=error)
+
+
+def _has_failed(context: Context) -> bool:
+    """Whether `_end_run` has ended this run."""
+    return _FAILED in context.state.config_records.get(_STATE, {})
 
 
 def _evaluate(message: Message, context: Context, experiment: Experiment, client: int) -> RecordDict:
     config = read_config(message.content)
-    clients = _whole(config, "clients")
+    clients, arrays = _whole(config, "clients"), read_arrays(message.content)
     task = _client_task(message, context, experiment, client, clients)
     rows = _data(experiment, context, client, clients).test
     if not len(rows):
         raise BadMessage("this client has no test rows")
     side = experiment.method.client()
-    arrays = read_arrays(message.content)
     own = _own_model(side, task, context)
     predicted = side.predict(task, rows.X, arrays)
     sums = classification_sums if task.schema.is_classification else regression_sums
@@ -243,7 +261,7 @@ def _ledger(context: Context, experiment: Experiment, config: ConfigRecord, simu
         if kept["terms"] != terms:
             # Otherwise a server could train on some rows and then ask about others, or raise the budget.
             raise Refused("the experiment is not the one that this run began with; start a new run")
-        if "failed" in kept:
+        if _has_failed(context):
             raise Refused("training has failed on this node, which takes no more part in this run")
         return Ledger.from_dict(json.loads(str(kept["ledger"])))
     if kept is not None and not simulated:

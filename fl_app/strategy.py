@@ -24,6 +24,7 @@ from strategies.messages import (
     ARRAYS,
     CONFIG,
     METRICS,
+    UNPROTECTED,
     BadMessage,
     copied,
     one_line,
@@ -262,6 +263,8 @@ class MethodStrategy(Strategy):
         return taken
 
     def _take_update(self, server_round: int, reply: Message, client: int) -> ClientUpdate:
+        if not reply.has_error() and read_config(reply.content).get(UNPROTECTED) is True:
+            self.accounts[client].fail()
         update, ledger = read_update(reply, client)
         if _terms(ledger) != _terms(self._blank):
             raise BadMessage("its ledger is about another budget, unit or trust model")

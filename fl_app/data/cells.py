@@ -22,8 +22,14 @@ class ArrowColumn:
     def __post_init__(self) -> None:
         import pyarrow as pa
 
-        if pa.types.is_dictionary(self.cells.type):
-            object.__setattr__(self, "cells", self.cells.cast(self.cells.type.value_type))
+        cells = self.cells
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.cast(cells.type.value_type)
+        if isinstance(cells.type, pa.BaseExtensionType):
+            cells = cells.cast(cells.type.storage_type)
+        if pa.types.is_string_view(cells.type) or pa.types.is_binary_view(cells.type):
+            cells = cells.cast(pa.large_binary())  # of views, Arrow cannot take some cells
+        object.__setattr__(self, "cells", cells)
 
     @property
     def holds_numbers(self) -> bool:
@@ -69,7 +75,9 @@ class ArrowColumn:
     def _is_text(self) -> bool:
         from pyarrow import types
 
-        kinds = (types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary)
+        kinds = (
+            types.is_string, types.is_large_string, types.is_binary, types.is_large_binary, types.is_fixed_size_binary,
+        )  # fmt: skip
         return any(kind(self.cells.type) for kind in kinds)
 
 

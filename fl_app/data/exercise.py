@@ -111,6 +111,11 @@ class ExerciseSource(DataSource):
         """Whether only the nodes have rows."""
         return self.settings.path is None and self.settings.synthetic is None
 
+    @property
+    def is_made_up(self) -> bool:
+        """Whether the people are synthetic."""
+        return self.settings.synthetic is not None
+
     def at(self, path: str) -> ExerciseSource:
         """The rows of one node, all of one client."""
         own = ExerciseSource(replace(self.settings, path=path, synthetic=None, out_of_bounds="clip"))

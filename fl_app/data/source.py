@@ -137,6 +137,11 @@ class DataSource(ABC):
         """Whether the rows are at the nodes only, so that nobody else can name subjects or load anything."""
         return False
 
+    @property
+    def is_made_up(self) -> bool:
+        """Whether the rows are nobody's, so that as many can be asked for as one likes."""
+        return False
+
     def settings_for_nodes(self) -> dict[str, Any]:
         """The settings as plain data, for the message that tells a node which data set is meant."""
         return dataclasses.asdict(self.settings)

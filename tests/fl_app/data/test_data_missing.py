@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import yaml
 
 from dpforest import PrivateBoostClassifier
+from dpforest.cells import NA_VALUES, NaValues
 from dpforest.errors import DPForestError
 from dpforest.forest import save
 from dpforest.schema import Schema
 from fl_app import predict
 from fl_app.data import DataSource, build_source, describe_dropped
+from fl_app.data.cells import ArrowColumn
 
 FEATURES = [
     {"name": "age", "low": 0, "high": 120},
@@ -138,6 +141,25 @@ def test_parquet_with_types_gives_the_rows_of_the_csv(tmp_path: Path, rules: str
     found = source(parquet, typed(frame), SCHEMA | RULES[rules], ".parquet").load("a")
     np.testing.assert_array_equal(found.X, wanted.X)
     np.testing.assert_array_equal(found.y, wanted.y)
+
+
+TEXT = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view", "dictionary")
+NUMBERS = ("int8", "uint64", "float16", "float32", "float64", "bool_", "null")
+
+
+@pytest.mark.parametrize("kind", TEXT + NUMBERS)
+def test_gaps_are_found_in_columns_of_every_type(kind: str) -> None:
+    """One that fails only where a cell is missing would show on a node that there is such a row."""
+    type_ = pa.dictionary(pa.int8(), pa.string()) if kind == "dictionary" else getattr(pa, kind)()
+    cells = [None] * 3 if kind == "null" else [1, None, 0] if kind in NUMBERS else ["1", None, "0"]
+    cells = [True, None, False] if kind == "bool_" else cells
+    if kind == "float16":
+        cells = [np.float16(1), None, np.float16(0)]
+    for some in (cells, []):
+        column = ArrowColumn(pa.chunked_array([pa.array(some, type_), pa.array(some, type_)]))
+        missing = NaValues(NA_VALUES).among_numbers(column, column.numbers())
+        assert missing.tolist() == [cell is None for cell in some] * 2
+        assert [column.text()[row] == "" for row in range(len(missing))] == missing.tolist()
 
 
 def test_a_refused_gap_is_an_error_here_and_one_row_less_on_a_node(tmp_path: Path) -> None:
