@@ -453,7 +453,7 @@ class Schema:
         ------
         SchemaError
             A column is missing, a cell is no finite number, or a category is unknown; also where a row is to be left
-            out (``missing: drop``), since rows would no longer be told by their positions: see `read`.
+            out (``missing: drop``), since the others would change their positions: see `read`.
         """
         read = self.read(table)
         everything = np.ones(len(read.readings[0].values), dtype=bool)
