@@ -21,16 +21,17 @@ from omegaconf import DictConfig
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
 from fl_app.config import check_overrides, conf_folder, to_experiment
-from fl_app.experiment import Experiment, Privacy
-from fl_app.grids import in_process, roster, wait_for_nodes
+from fl_app.engine.experiment import Experiment, Privacy
+from fl_app.engine.in_process import in_process
+from fl_app.engine.simulation import SimulationFailed, SimulationSession, quiet_flower
 from fl_app.interrupts import interrupted_code, interruptible, listen_again
 from fl_app.jobs import default_output, output_base, run_job
 from fl_app.results import write_results
 from fl_app.run_folder import write_failure
 from fl_app.screen import Bars, log_to_screen, run_command
-from fl_app.session import SimulationFailed, SimulationSession, quiet_flower
 from fl_app.sweep import Missing, count_runs, is_sweep, join_flags, place_runs, resume_option, shows_only, split_resume
 from fl_app.tracking import build_tracker
+from strategies.federation.roster import roster, wait_for_nodes
 from strategies.method import TooFewClients
 
 log = logging.getLogger("fl_app")

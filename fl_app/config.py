@@ -16,7 +16,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from fl_app.experiment import LEVELS, ConfigurationError, Experiment
+from fl_app.engine.experiment import LEVELS, ConfigurationError, Experiment
 
 # Keys of the configuration that say where a run happens, or that others are made of.
 _NOT_EXPERIMENT = ("engine", "output", "tracking", "default_delta", "vary")

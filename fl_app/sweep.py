@@ -18,7 +18,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from dpforest.errors import DPForestError
 from fl_app.config import conf_folder, parse_overrides
-from fl_app.experiment import ConfigurationError, Experiment
+from fl_app.engine.experiment import ConfigurationError, Experiment
 from fl_app.run_folder import FAILED, OutputError, find_runs, is_failed_try, read_run
 
 _COMMAND = "multirun.yaml"  # Hydra's record of a sweep

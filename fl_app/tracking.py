@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from dpforest.errors import DPForestError
-from fl_app.experiment import ConfigurationError
+from fl_app.engine.experiment import ConfigurationError
 from fl_app.run_folder import read_run
 
 _STORE = "mlruns"

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from flwr.app import RecordDict
 
+from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.noise import Noise
 from dpforest.schema import Schema
@@ -39,8 +40,11 @@ __all__ = [
 ]
 
 
+S = TypeVar("S")  # settings of a method
+
+
 @dataclass(frozen=True)
-class Task:
+class Task(Generic[S]):
     """What both sides know before the data: public facts and settings.
 
     Parameters
@@ -66,7 +70,7 @@ class Task:
     """
 
     schema: Schema
-    settings: Any
+    settings: S
     budget: Budget
     rounds: int
     clients: int
@@ -95,7 +99,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class ClientTask(Task):
+class ClientTask(Task[S]):
     """What a client's side is given for one message.
 
     Parameters
@@ -119,14 +123,19 @@ class ClientTask(Task):
         node, test metrics reach the server: nothing that training rows decide without a mechanism may show in them.
     """
 
-    client: int = 0
-    round: int = 1
-    ledger: Ledger = field(default_factory=lambda: Ledger(Budget(1.0)))
+    client: int = field(default=0, kw_only=True)
+    round: int = field(default=1, kw_only=True)
+    ledger: Ledger = field(kw_only=True)
     noise: Callable[[str], Noise] = field(kw_only=True)
     rng: Callable[[str], np.random.Generator] = field(kw_only=True)
-    state: RecordDict = field(default_factory=RecordDict)
-    config: Mapping[str, Any] = field(default_factory=dict)
-    simulated: bool = False
+    state: RecordDict = field(default_factory=RecordDict, kw_only=True)
+    config: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    simulated: bool = field(default=False, kw_only=True)
+
+    @classmethod
+    def of(cls, task: Task[S], **own: Any) -> ClientTask[S]:
+        """A task with what one message of one client adds to it."""
+        return cls(**{known.name: getattr(task, known.name) for known in fields(Task)}, **own)
 
 
 @dataclass(frozen=True)
@@ -139,11 +148,11 @@ class ClientUpdate:
     noise: str = "seeded"
 
 
-class ClientSide(ABC):
+class ClientSide(ABC, Generic[S]):
     """What a client does with its own rows."""
 
     @abstractmethod
-    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+    def train(self, task: ClientTask[S], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         """Learn from the client's training rows.
 
         Parameters
@@ -165,14 +174,14 @@ class ClientSide(ABC):
         """
 
     @abstractmethod
-    def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
+    def predict(self, task: ClientTask[S], X: np.ndarray, arrays: Arrays) -> np.ndarray:
         """Class probabilities (n_rows, n_classes), or targets (n_rows,), by the current model."""
 
-    def predict_by_owner(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> dict[int, np.ndarray] | None:
+    def predict_by_owner(self, task: ClientTask[S], X: np.ndarray, arrays: Arrays) -> dict[int, np.ndarray] | None:
         """Predicted classes by the part of the model that each client contributed, if the model has such parts."""
         return None
 
-    def own_model(self, task: ClientTask) -> Arrays | None:
+    def own_model(self, task: ClientTask[S]) -> Arrays | None:
         """The model that only this client has, if the method gives each its own.
 
         A simulation shows it to the researcher with the evaluation (`ServerSide.take_own_model`); a real node shows
@@ -201,15 +210,15 @@ class TooFewClients(RuntimeError):
     """Fewer clients answered than the run needs."""
 
 
-class ServerSide(ABC):
+class ServerSide(ABC, Generic[S]):
     """The server's part of a method, as plain functions over updates.
 
-    The app runs it as a Flower strategy: in each exchange it sends one message to every participant and hands the
-    sound replies to `aggregate`. A method whose rounds need several exchanges (secure aggregation, growing level by
-    level) counts exchanges where others count rounds.
+    `strategies.federation` runs it as a Flower strategy: in each exchange it sends one message to every participant
+    and hands the sound replies to `aggregate`. A method whose rounds need several exchanges (secure aggregation,
+    growing level by level) counts exchanges where others count rounds.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[S]) -> None:
         self.task = task
 
     @abstractmethod
@@ -239,6 +248,16 @@ class ServerSide(ABC):
     def initial_arrays(self) -> Arrays:
         """The model before the first round."""
         return {}
+
+    def start_from(self, arrays: Arrays) -> None:
+        """Begin with a model of the user's own in place of `initial_arrays`.
+
+        Raises
+        ------
+        DPForestError
+            The method cannot, or the model does not fit.
+        """
+        raise DPForestError(f"{type(self).__name__} begins without a model: leave initial_arrays out, or empty")
 
     @property
     def exchanges(self) -> int:
@@ -279,7 +298,7 @@ class ServerSide(ABC):
         """
         return True
 
-    def check(self, update: ClientUpdate) -> None:  # noqa: B027 - optional hook
+    def check(self, update: ClientUpdate) -> None:
         """Raise ``DPForestError`` if an update is not sound; its client then counts as failed."""
 
     @abstractmethod
@@ -295,7 +314,7 @@ class ServerSide(ABC):
         """Whether to stop before all rounds are done."""
         return False
 
-    def take_own_model(self, client: int, arrays: Arrays) -> None:  # noqa: B027 - optional hook
+    def take_own_model(self, client: int, arrays: Arrays) -> None:
         """The (untrusted) model that a client of a simulation has of its own; for `save` and `client_facts`.
 
         Raise ``DPForestError`` if it is not sound; the client's evaluation then counts as failed.
@@ -350,15 +369,15 @@ class Method:
 
     name: str
     settings: type
-    server: Callable[[Task], ServerSide]
-    client: Callable[[], ClientSide]
+    server: Callable[[Task[Any]], ServerSide[Any]]
+    client: Callable[[], ClientSide[Any]]
     unit: str
     trust: str | Callable[[Any], str]
     default_rounds: int = 1
     self_protecting: bool | Callable[[Any], bool] = False
     uses_budget: bool = True
     beside: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
-    work: Callable[[Task], Work] | None = None
+    work: Callable[[Task[Any]], Work] | None = None
 
     def trust_under(self, settings: Any) -> str:
         """Who must be trusted under settings of this method."""

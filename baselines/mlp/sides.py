@@ -145,6 +145,9 @@ class NetworkServer(ServerSide):
     def initial_arrays(self) -> Arrays:
         return self.model()
 
+    def start_from(self, arrays: Arrays) -> None:
+        self._flat = self.architecture.flatten(self.architecture.check_weights(arrays)).astype(np.float64)
+
     def planned(self) -> list[Entry]:
         return standardize_entries(self.network, self.task.budget, self.architecture.inputs)
 

@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from dpforest.errors import DPForestError
 from dpforest.ledger import rounded_up
 from fl_app.data import client_data
-from fl_app.experiment import Experiment
+from fl_app.engine.experiment import Experiment
 from fl_app.figures.base import (
     drawing_into,
     legend_below,

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dpforest.ledger import rounded_up
-from fl_app.experiment import LEVELS
+from fl_app.engine.experiment import LEVELS
 from fl_app.figures.base import drawing_into, legend_below, log_axis, save_figure, setting_label
 from fl_app.figures.published import published
 from fl_app.results import draw_of, telling_of_methods

@@ -23,8 +23,8 @@ import pytest
 
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, to_experiment
-from fl_app.grids import InProcessGrid
-from fl_app.run import run_experiment
+from fl_app.engine.in_process import InProcessGrid
+from fl_app.engine.run import run_experiment
 from fl_app.run_folder import find_runs, read_run
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,10 +13,10 @@ import yaml
 
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, conf_folder, to_experiment
+from fl_app.engine.in_process import InProcessGrid
 from fl_app.figures.ldp import ldp_tables, write_ldp_figures
 from fl_app.figures.published import published
 from fl_app.figures.rounds import _bars
-from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
 from fl_app.report.gather import gather
 from fl_app.report.page import write_report

@@ -15,9 +15,9 @@ from dpforest.errors import DPForestError
 from fl_app import compare
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, to_experiment
+from fl_app.engine.in_process import InProcessGrid
 from fl_app.figures.rounds import stability_rows
 from fl_app.figures.settings import write_setting_figures
-from fl_app.grids import InProcessGrid
 from fl_app.jobs import run_job
 from fl_app.report.gather import gather
 from fl_app.results import telling_columns

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as npst
 from scipy.stats import pearsonr
 from sklearn import metrics as reference
 
-from fl_app.metrics import (
+from strategies.metrics import (
     add_sums,
     classification_sums,
     confusion_matrix,

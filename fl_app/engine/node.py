@@ -1,0 +1,50 @@
+"""What our own app brings to a node: experiments in its messages, and data sets or the owner's table as its rows."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from flwr.app import Context
+
+from fl_app.data import client_data, node_data
+from fl_app.engine.experiment import Experiment
+from fl_app.engine.node_state import node_secret
+from strategies.flower_compat import is_simulated
+from strategies.node.answer import Host
+from strategies.node.consent import Refused
+
+
+class ExperimentHost(Host[Experiment]):
+    """Answers messages about experiments."""
+
+    setting: ClassVar[str] = "experiment"
+
+    def plan(self, text: str) -> Experiment:
+        return Experiment.from_json(text)
+
+    def check(self, plan: Experiment, context: Context) -> None:
+        if is_simulated(context):
+            return
+        if plan.dataset.get("path") is not None or isinstance(plan.dataset.get("schema"), str):
+            raise Refused(
+                "this node opens no file that a server names; its owner sets data-path in the node configuration"
+            )
+        # The ledger and the owner's limits count what is released about a record, and a person is in every sample.
+        if (records := plan.source.records_per_sample) > 1:
+            raise Refused(
+                f"windows overlap (dataset.overlap=count): a raw sample would be in up to {records} records and cost "
+                f"{records} x epsilon; on real nodes set dataset.step to dataset.length or more"
+            )
+        node_secret(context.node_config)
+
+    def rows(
+        self, plan: Experiment, context: Context, client: int, clients: int, part: Literal["train", "test"]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        own = context.node_config.get("data-path")
+        if is_simulated(context) and own is None:
+            data = client_data(plan.source, plan.partition, plan.evaluation, client, clients)
+        else:
+            data = node_data(plan.source, own, client, clients, node_secret(context.node_config))
+        rows = data.train if part == "train" else data.test
+        return rows.X, rows.y

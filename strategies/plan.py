@@ -1,0 +1,190 @@
+"""What a run asks of its clients: agreed on before any data, the same for both sides."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+from dpforest.checks import check_whole
+from dpforest.errors import DPForestError
+from dpforest.ledger import RECORD_UNIT, Budget, check_delta_for
+from dpforest.schema import Schema
+from strategies.federation.cohort import Cohort, choose_cohort
+from strategies.method import Method, Task
+from strategies.registry import get_method
+from strategies.settings import build_settings
+
+MOST_ROUNDS = 10_000
+PLAN = "plan"  # the setting of a message that holds a `MethodPlan`
+
+
+class RunPlan(Protocol):
+    """A run as a client sees it."""
+
+    @property
+    def method(self) -> Method:
+        """The method, looked up by its name."""
+
+    @property
+    def settings(self) -> Any:
+        """The method's settings."""
+
+    @property
+    def budget(self) -> Budget:
+        """What each client may spend; infinite for a method that guarantees nothing."""
+
+    @property
+    def trust(self) -> str:
+        """Who must be trusted for the guarantee."""
+
+    @property
+    def noise(self) -> str:
+        """``seeded`` for reproducible noise, in simulations only, or ``secure``."""
+
+    @property
+    def seed(self) -> int:
+        """Of all simulated randomness."""
+
+    @property
+    def memorization(self) -> tuple[int, ...]:
+        """Numbers of test rows for the accuracy of each owner's part of the model; empty: not measured."""
+
+    def task(self, clients: int) -> Task:
+        """The public facts that both sides of the method are given, where so many clients are there."""
+
+
+@dataclass(frozen=True)
+class MethodPlan:
+    """A method by its name and settings, for anybody's app: everybody trains, on rows that only the clients have.
+
+    Parameters
+    ----------
+    name : str
+        Of the method.
+    options : mapping of str to object
+        Its settings; those left out have their defaults.
+    schema : Schema
+        Public description of each client's rows.
+    epsilon, delta : float
+        What each client may spend over the run.
+    rounds : int, optional
+        The method's own default if left out.
+    seed : int
+        Of all simulated randomness; real nodes draw theirs cryptographically.
+
+    Raises
+    ------
+    DPForestError
+        A name is unknown or a value out of its range; names it.
+    """
+
+    name: str
+    options: Mapping[str, Any]
+    schema: Schema
+    epsilon: float = 1.0
+    delta: float = 0.0
+    rounds: int | None = None
+    seed: int = 0
+    noise: Literal["seeded"] = field(default="seeded", init=False)
+    memorization: tuple[int, ...] = field(default=(), init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schema, Schema):
+            raise DPForestError(f"schema {self.schema!r} must be a dpforest.schema.Schema (Schema.from_dict makes one)")
+        check_whole("seed", self.seed, 0, 2**63 - 1)
+        if self.rounds is not None:
+            check_whole("rounds", self.rounds, 1, MOST_ROUNDS)
+        if not isinstance(self.options, Mapping):
+            raise DPForestError(f"options {self.options!r}: expected a group of settings")
+        _ = self.settings, self.budget  # refused here rather than in the middle of a run
+
+    @cached_property
+    def method(self) -> Method:
+        """The method, looked up by its name."""
+        return get_method(self.name)
+
+    @cached_property
+    def settings(self) -> Any:
+        """The method's settings."""
+        return build_settings(self.method.settings, self.options, f"strategy {self.name}")
+
+    @cached_property
+    def budget(self) -> Budget:
+        """What each client may spend; infinite for a method that guarantees nothing."""
+        budget = Budget(float(self.epsilon), float(self.delta))
+        return budget if self.method.uses_budget else Budget(math.inf)
+
+    @cached_property
+    def trust(self) -> str:
+        """Who must be trusted for the guarantee."""
+        return self.method.trust_under(self.settings)
+
+    def task(self, clients: int) -> Task:
+        """The public facts that both sides of the method are given.
+
+        Raises
+        ------
+        DPForestError
+            Such a delta would allow to publish whole records.
+        """
+        if self.method.unit == RECORD_UNIT:
+            check_delta_for(self.budget.delta, self.schema.rows)
+        rounds = self.rounds or self.method.default_rounds
+        return Task(self.schema, self.settings, self.budget, rounds, clients, self.seed)
+
+    def server_task(self, clients: int) -> Task:
+        """`task`: a server knows no more."""
+        return self.task(clients)
+
+    def cohort(self, nodes: Mapping[int, int]) -> Cohort:
+        """All nodes train, and test on rows of their own."""
+        return choose_cohort(nodes, ["train"] * len(nodes))
+
+    def with_rounds(self, rounds: int) -> MethodPlan:
+        """The same plan with another number of rounds."""
+        return replace(self, rounds=rounds)
+
+    def to_message(self) -> dict[str, str]:
+        """What every message carries."""
+        plain = {
+            "name": self.name,
+            "options": dict(self.options),
+            "schema": self.schema.to_dict(),
+            "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
+            "delta": self.delta,
+            "rounds": self.rounds,
+            "seed": self.seed,
+        }
+        return {PLAN: json.dumps(plain, sort_keys=True)}
+
+    @classmethod
+    def from_text(cls, text: str) -> MethodPlan:
+        """Read what a server sends; nothing is believed.
+
+        Raises
+        ------
+        DPForestError
+            It is no plan.
+        """
+        try:
+            plain = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DPForestError(f"the plan is no JSON: {error}") from error
+        if not isinstance(plain, dict) or not isinstance(plain.get("schema"), dict):
+            raise DPForestError("the plan is no mapping with a schema")
+        epsilon = plain.get("epsilon")
+        plain |= {
+            "schema": Schema.from_dict(plain["schema"]),
+            "epsilon": math.inf if epsilon == "inf" else epsilon,
+        }
+        for name in ("epsilon", "delta"):
+            if isinstance(plain.get(name), bool) or not isinstance(plain.get(name), int | float):
+                raise DPForestError(f"the plan says {name}={plain.get(name)!r}; expected a number")
+        if not isinstance(plain.get("name"), str):
+            raise DPForestError(f"the plan names the strategy {plain.get('name')!r}")
+        plan: MethodPlan = build_settings(cls, plain, "the plan")
+        return plan
