@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
+
+import numpy as np
 
 from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
@@ -19,6 +21,7 @@ from strategies.registry import get_method
 from strategies.settings import build_settings
 
 MOST_ROUNDS = 10_000
+_TRAVELS = ("name", "options", "schema", "epsilon", "delta", "rounds", "seed")
 PLAN = "plan"  # the setting of a message that holds a `MethodPlan`
 
 
@@ -75,6 +78,8 @@ class MethodPlan:
         The method's own default if left out.
     seed : int
         Of all simulated randomness; real nodes draw theirs cryptographically.
+    public_rows : callable of () to (X, y), optional
+        For the server alone: loads rows that are declared public, as a method may ask for; see `Task.public_rows`.
 
     Raises
     ------
@@ -89,6 +94,7 @@ class MethodPlan:
     delta: float = 0.0
     rounds: int | None = None
     seed: int = 0
+    public_rows: Callable[[], tuple[np.ndarray, np.ndarray]] | None = field(default=None, compare=False)
     noise: Literal["seeded"] = field(default="seeded", init=False)
     memorization: tuple[int, ...] = field(default=(), init=False)
 
@@ -137,8 +143,8 @@ class MethodPlan:
         return Task(self.schema, self.settings, self.budget, rounds, clients, self.seed)
 
     def server_task(self, clients: int) -> Task:
-        """`task`: a server knows no more."""
-        return self.task(clients)
+        """`task`, with the public rows that a server may see."""
+        return replace(self.task(clients), public_rows=self.public_rows)
 
     def cohort(self, nodes: Mapping[int, int]) -> Cohort:
         """All nodes train, and test on rows of their own."""
@@ -150,15 +156,10 @@ class MethodPlan:
 
     def to_message(self) -> dict[str, str]:
         """What every message carries."""
-        plain = {
-            "name": self.name,
-            "options": dict(self.options),
-            "schema": self.schema.to_dict(),
-            "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
-            "delta": self.delta,
-            "rounds": self.rounds,
-            "seed": self.seed,
-        }
+        plain = {name: getattr(self, name) for name in _TRAVELS}
+        plain |= {"options": dict(self.options), "schema": self.schema.to_dict()}
+        if math.isinf(self.epsilon):
+            plain["epsilon"] = "inf"
         return {PLAN: json.dumps(plain, sort_keys=True)}
 
     @classmethod
@@ -176,15 +177,14 @@ class MethodPlan:
             raise DPForestError(f"the plan is no JSON: {error}") from error
         if not isinstance(plain, dict) or not isinstance(plain.get("schema"), dict):
             raise DPForestError("the plan is no mapping with a schema")
-        epsilon = plain.get("epsilon")
-        plain |= {
-            "schema": Schema.from_dict(plain["schema"]),
-            "epsilon": math.inf if epsilon == "inf" else epsilon,
-        }
+        if set(plain) != set(_TRAVELS):
+            raise DPForestError(f"the plan says {', '.join(map(repr, plain))}; expected {', '.join(_TRAVELS)}")
+        plain["schema"] = Schema.from_dict(plain["schema"])
+        if plain["epsilon"] == "inf":
+            plain["epsilon"] = math.inf
         for name in ("epsilon", "delta"):
             if isinstance(plain.get(name), bool) or not isinstance(plain.get(name), int | float):
                 raise DPForestError(f"the plan says {name}={plain.get(name)!r}; expected a number")
         if not isinstance(plain.get("name"), str):
             raise DPForestError(f"the plan names the strategy {plain.get('name')!r}")
-        plan: MethodPlan = build_settings(cls, plain, "the plan")
-        return plan
+        return cls(**plain)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
+
+import numpy as np
 
 from dpforest.schema import Schema
 from strategies.federation.result import FederatedResult, ForestResult
@@ -21,6 +24,8 @@ class PrivateStrategy(MethodStrategy[R]):
         What each client may spend over the whole run.
     seed : int
         Of all simulated randomness; real nodes draw theirs cryptographically.
+    public_rows : callable of () to (X, y), optional
+        Loads rows that are declared public, for a method that asks for some; nobody trains or is evaluated on them.
     min_clients : float
         Share of the asked clients that must give a sound answer in every exchange.
     **options
@@ -42,10 +47,11 @@ class PrivateStrategy(MethodStrategy[R]):
         epsilon: float = 1.0,
         delta: float = 0.0,
         seed: int = 0,
+        public_rows: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None,
         min_clients: float = 0.5,
         **options: Any,
     ) -> None:
-        plan = MethodPlan(self.method, options, schema, epsilon, delta, seed=seed)
+        plan = MethodPlan(self.method, options, schema, epsilon, delta, seed=seed, public_rows=public_rows)
         super().__init__(plan, self.result_type, min_clients=min_clients)  # type: ignore[arg-type]
 
 
