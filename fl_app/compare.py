@@ -2,125 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
-import math
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-import pandas as pd
-
-from dpforest.errors import DPForestError
-from dpforest.ledger import rounded_up
-from fl_app.figures.base import short_trust, short_unit
-from fl_app.figures.epsilon import write_figures
-from fl_app.figures.federation import write_federation_figures
-from fl_app.figures.ldp import ldp_tables, write_ldp_figures
-from fl_app.figures.rounds import stability_table, write_round_figures
-from fl_app.figures.settings import write_setting_figures
-from fl_app.figures.users import user_table, write_user_figures
-from fl_app.report.answer import answer, in_words
-from fl_app.report.gather import Gathered, Section, gather
-from fl_app.results import telling_columns
-from fl_app.screen import run_command, screen_width
-from fl_app.tables import columns, decimals, human_bytes
-
-
-def comparison_table(rows: Sequence[dict[str, Any]]) -> str:
-    """`comparison` for the terminal, no wider than it."""
-    return columns(*comparison(rows), width=screen_width())
-
-
-def comparison(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Mean and range over seeds, folds and other draws, one line for each setting that differs, with its guarantee.
-
-    Runs of different privacy units, trust models, deltas or kinds of guarantee never share a line.
-
-    Returns
-    -------
-    header : list of str
-    lines : list of list of str
-    """
-    frame = pd.DataFrame(rows)
-    keys = ["dataset", "split", "strategy", *telling_columns(rows)]
-    promise = ["epsilon", "delta", "holds", "unit", "trust"]
-    primary = "accuracy" if "accuracy" in frame else "r2"
-    frame["holds"] = ["none" if str(text).startswith("guarantee: none") else "holds" for text in frame["guarantee"]]
-    frame["unit"] = frame["unit"].map(short_unit)
-    frame["trust"] = frame["trust"].map(short_trust)
-    for name in keys:
-        frame[name] = ["" if row.get(name) is None else str(row[name]) for row in rows]
-    lines = []
-    for key, group in frame.groupby([*keys, *promise], sort=True, dropna=False):
-        *setting, spent, delta, holds, unit, trust = key
-        epsilon = float(str(spent))
-        # A sweep over epsilon repeats what pays no heed to it.
-        group = group.drop_duplicates(["pair", primary])
-        scores = group[primary].dropna()
-        cells = [*map(str, setting), rounded_up(epsilon), rounded_up(delta) if math.isfinite(epsilon) else "-"]
-        cells += [str(holds), str(unit), str(trust)]
-        cells += [str(len(group)), f"{decimals(scores.mean())} [{decimals(scores.min())} to {decimals(scores.max())}]"]
-        if "balanced_accuracy" in frame:
-            cells.append(f"{group['balanced_accuracy'].mean():.3f}")
-        cells += [human_bytes(group["bytes_down"].mean()), human_bytes(group["bytes_up"].mean())]
-        if "bytes_of_rows" in frame:
-            cells.append(human_bytes(group["bytes_of_rows"].mean()))
-        lines.append([*cells, f"{group['seconds'].mean():.1f}"])
-    header = [key.removeprefix("strategy.").removeprefix("dataset.") for key in keys]
-    header += ["epsilon", "delta", "guarantee", "unit", "trust", "runs", primary]
-    header += ["balanced"] if "balanced_accuracy" in frame else []
-    header += ["bytes down", "bytes up"] + (["raw rows instead"] if "bytes_of_rows" in frame else [])
-    return [*header, "seconds"], lines
+from fl_app.report.comparison import comparison_table
+from fl_app.report.figures.catalogue import TABLES
+from fl_app.report.figures.rounds import stability_table
+from fl_app.report.sections import Section
+from fl_app.screen import screen_width
 
 
 def section_tables(section: Section) -> str:
     """The tables of runs that may be compared: settings, and what their methods have besides."""
-    tables = [comparison_table(section.rows)] if section.metric in section.frame else []
-    tables += [stability_table(section.runs, section.rows), ldp_tables(section.runs, section.rows)]
-    tables.append(user_table(section.runs, section.rows))
+    tables = [comparison_table(section.runs, screen_width())] if section.has_scores else []
+    tables += [stability_table(section), *(table(section) for table in TABLES.values())]
     return "\n\n".join(filter(None, [section.title, *tables, section.note]))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; exit code 1 if there is nothing to compare."""
-    parser = argparse.ArgumentParser(prog="python -m fl_app.compare", description=__doc__)
-    parser.add_argument("folders", nargs="+", type=Path, help="run folders, sweep folders, or folders of them")
-    parser.add_argument("--figures", type=Path, help="where to write all figures of all runs (default: none are drawn)")
-    options = parser.parse_args(arguments)
-    try:
-        gathered = gather(options.folders)
-        for trouble in gathered.troubles:
-            print(trouble, file=sys.stderr)
-        if not gathered.sections:
-            print(f"error: no finished run in {', '.join(map(str, options.folders))}", file=sys.stderr)
-            return 1
-        for section in gathered.sections:
-            print(f"{section_tables(section)}\n")
-        print(in_words([answer(section) for section in gathered.sections]))
-        if options.figures:
-            written = _draw(gathered, options.figures)
-            print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _draw(gathered: Gathered, target: Path) -> list[Path]:
-    """All figures of all settings, where a report shows the best of many."""
-    rows = gathered.rows
-    runs = [run for section in gathered.sections for run in section.runs]
-    written = write_figures(runs, rows, target) + write_round_figures(runs, rows, target)
-    written += write_federation_figures(runs, rows, target)
-    for family in gathered.families:
-        written += write_setting_figures(family.title, family.rows, target)
-    for section in gathered.sections:
-        own = target if len(gathered.sections) == 1 else target / section.slug
-        written += write_ldp_figures(section.runs, section.rows, own)
-        written += write_user_figures(section.runs, section.rows, own)
-    return written
-
-
 if __name__ == "__main__":
-    run_command(main)
+    from fl_app.commands.cli import run_module
+
+    sys.exit(run_module("compare", "fl_app.compare"))

@@ -1,41 +1,10 @@
-"""``python -m fl_app.export --model forest.json --to onnx --out forest.onnx``: a forest for other programs.
-
-``onnx`` runs on phones and watches with any ONNX runtime (needs the extra ``onnx``); ``nested`` is the JSON of nested
-nodes of the LDP document.
-"""
+"""``python -m fl_app.export``: the same as ``dpforest export``."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-
-from dpforest.errors import DPForestError
-from dpforest.forest import load, save_onnx, to_nested
-from dpforest.forest.json_format import write_json
-from fl_app.screen import run_command
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the file; exit code 1 if it cannot be made."""
-    parser = argparse.ArgumentParser(prog="python -m fl_app.export", description=__doc__.split("\n")[0])
-    parser.add_argument("--model", type=Path, required=True, help="forest.json of a run, or a saved estimator")
-    parser.add_argument("--to", choices=("onnx", "nested"), required=True)
-    parser.add_argument("--out", type=Path, required=True, help="file to write")
-    options = parser.parse_args(arguments)
-    try:
-        forest = load(options.model)
-        if options.to == "onnx":
-            save_onnx(forest, options.out)
-        else:
-            write_json(to_nested(forest), options.out)
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(f"{forest.n_trees} trees in {options.out}")
-    return 0
-
 
 if __name__ == "__main__":
-    run_command(main)
+    from fl_app.commands.cli import run_module
+
+    sys.exit(run_module("export", "fl_app.export"))

@@ -15,9 +15,9 @@ from fl_app.engine.comparisons import add_runs_beside
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.run import Run, run_experiment
 from fl_app.interrupts import raise_if_interrupted
-from fl_app.run_folder import RunFolder, is_being_written
-from fl_app.tables import client_table, run_table
-from fl_app.tracking import MlflowTracker, TrackingError
+from fl_app.results.mlflow import MlflowTracker, TrackingError
+from fl_app.results.run_folder import RunFolder, is_being_written
+from fl_app.results.text import client_table, run_table
 
 log = logging.getLogger(__name__)
 

@@ -8,25 +8,19 @@ The columns of the table are found by their names, in any order; others are not 
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dpforest.errors import DPForestError
 from dpforest.explain import explain_prediction
-from dpforest.forest import Forest, load
+from dpforest.forest import Forest
 from fl_app.data.source import DataError, describe_clipped, is_large
 from fl_app.data.table_file import TableFile, read_table
-from fl_app.screen import run_command
 
 _NAMED = 5  # rows that are named when they cannot be predicted
-_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # beginnings of a cell that spreadsheets calculate; some wide
 
 
 def predict_file(forest: Forest, path: Path, explain: bool = False) -> tuple[pd.DataFrame, list[str]]:
@@ -112,42 +106,7 @@ def _matrix(forest: Forest, file: TableFile) -> tuple[np.ndarray, np.ndarray, li
     return schema.matrix({name: cells[good] for name, cells in table.items()}), good, notes
 
 
-def _harmless(name: str) -> str:
-    """A class name as a cell that no spreadsheet calculates: a model made by others may bring any name."""
-    try:
-        float(name)  # "-1" is a class as any other
-    except ValueError:
-        return f"'{name}" if name.startswith(_FORMULA) else name
-    return name
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the predictions; exit code 1 if there are none."""
-    parser = argparse.ArgumentParser(prog="python -m fl_app.predict", description=__doc__.split("\n")[0])
-    parser.add_argument("--model", type=Path, required=True, help="forest.json of a run, or a saved estimator")
-    parser.add_argument("--data", type=Path, required=True, help="CSV or Parquet file")
-    parser.add_argument("--out", type=Path, required=True, help="CSV file to write")
-    parser.add_argument("--explain", action="store_true", help="add the path of each prediction through the trees")
-    options = parser.parse_args(arguments)
-    try:
-        forest = load(options.model)
-        predictions, notes = predict_file(forest, options.data, options.explain)
-        if forest.schema.is_classification:
-            predictions["prediction"] = predictions["prediction"].map(_harmless)
-            if marked := [name for name in forest.schema.classes if _harmless(name) != name]:
-                notes.append(f"note: class names that a spreadsheet would calculate are written with ': {marked}")
-        partial = options.out.with_name(options.out.name + ".partial")
-        # Line ends of two characters, as in RFC 4180: then a name that holds one of them is quoted, and breaks no line.
-        predictions.to_csv(partial, index=False, float_format="%.9g", lineterminator="\r\n")
-        os.replace(partial, options.out)
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    for note in notes:
-        print(note)
-    print(f"{len(predictions)} rows in {options.out}")
-    return 0
-
-
 if __name__ == "__main__":
-    run_command(main)
+    from fl_app.commands.cli import run_module
+
+    sys.exit(run_module("predict", "fl_app.predict"))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import NoReturn
 
 from rich.console import Console
 from rich.progress import (
@@ -23,7 +20,6 @@ from rich.progress import (
 )
 from rich.text import Text
 
-_BROKEN_PIPE = 141  # as shells report a program that SIGPIPE ended
 _OURS = ("fl_app", "strategies", "baselines", "dpforest")
 console = Console()
 
@@ -31,20 +27,6 @@ console = Console()
 def screen_width() -> int | None:
     """Columns of the terminal; None where standard output goes elsewhere."""
     return console.width if console.is_terminal else None
-
-
-def run_command(main: Callable[[], int]) -> NoReturn:
-    """Exit with what ``main`` returns; without a word where nobody reads any longer what it prints (``| head -1``)."""
-    try:
-        try:
-            code = main()
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # Python flushes once more at its end, and would report that too.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = _BROKEN_PIPE
-    sys.exit(code)
 
 
 class _ScreenHandler(logging.Handler):

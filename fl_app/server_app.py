@@ -12,8 +12,8 @@ from dpforest.errors import DPForestError
 from fl_app.config import compose_config, split_overrides, to_experiment
 from fl_app.engine.experiment import ConfigurationError
 from fl_app.jobs import default_output, run_job
+from fl_app.results.mlflow import build_tracker
 from fl_app.screen import log_to_screen
-from fl_app.tracking import build_tracker
 from strategies.federation.roster import roster, wait_for_nodes
 from strategies.method import TooFewClients
 
@@ -31,6 +31,7 @@ def main(grid: Grid, context: Context) -> None:
         if config.output is not None:
             raise ConfigurationError("output stands beside overrides: --run-config \"overrides='...' output='/dir'\"")
         experiment = to_experiment(config)
+        experiment.method.requires(experiment.method.name)
         nodes = roster(grid, wait_for_nodes(grid, 1, experiment.timeout), experiment.timeout)
         # The working directory is that of the SuperLink, so relative folders would go astray.
         base = Path(str(context.run_config.get("output") or Path.home() / "dpforest-runs")).expanduser()

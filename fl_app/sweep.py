@@ -1,65 +1,24 @@
-"""Sweeps: how many runs there will be, and which of them are still missing."""
+"""Sweeps: where their runs go, and which of them are still missing."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import shutil
-from argparse import Action
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
-from hydra import compose, initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra._internal.utils import get_args_parser
-from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from dpforest.errors import DPForestError
-from fl_app.config import conf_folder, parse_overrides
+from fl_app.config import parse_overrides, quoted
 from fl_app.engine.experiment import ConfigurationError, Experiment
-from fl_app.run_folder import FAILED, OutputError, find_runs, is_failed_try, read_run
+from fl_app.results.finished import read_run
+from fl_app.results.run_folder import FAILED, OutputError, find_runs, is_failed_try
 
-_COMMAND = "multirun.yaml"  # Hydra's record of a sweep
+COMMAND = "multirun.yaml"  # Hydra's record of a sweep
 _RESUME = "+resume="
-
-
-def count_runs(overrides: Sequence[str]) -> int:
-    """How many runs a sweep with these overrides has, those of its experiment file included."""
-    parser = OverridesParser.create()
-    # An experiment file may bring axes of its own, as hydra.sweeper.params.
-    plain = [text for text in overrides if not parser.parse_override(text).is_sweep_override()]
-    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
-        config = compose("config", plain, return_hydra_config=True)
-    axes = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
-    batches = BasicSweeper.split_arguments(parser.parse_overrides([*axes, *overrides]), None)
-    return sum(map(len, batches))
-
-
-def join_flags(arguments: Sequence[str]) -> list[str]:
-    """Arguments of Hydra's command line with ``--cfg job`` as ``--cfg=job``: what has no dash is then an override."""
-    of_flag = {name: action for action in get_args_parser()._actions for name in action.option_strings}
-    joined: list[str] = []
-    left = list(arguments)
-    while left:
-        text = left.pop(0)
-        action = of_flag.get(text)
-        if action is not None and left and _takes(action, left[0]):
-            text = f"{text}={left.pop(0)}"
-        joined.append(text)
-    return joined
-
-
-def shows_only(arguments: Sequence[str]) -> bool:
-    """Whether a command line asks Hydra to print something instead of running."""
-    asked = get_args_parser().parse_args(list(arguments))
-    return bool(asked.help or asked.hydra_help or asked.cfg or asked.info or asked.shell_completion)
-
-
-def _takes(action: Action, value: str) -> bool:
-    """Whether a flag takes the next argument as its value; where it need not have one, only one that it knows."""
-    return action.nargs is None or (action.nargs == "?" and value in (action.choices or ()))
 
 
 def is_sweep(arguments: Sequence[str]) -> bool:
@@ -127,8 +86,8 @@ def split_resume(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
     if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":  # quoted for Hydra
         name = name[1:-1]
     folder = Path(name).expanduser().absolute()
-    if not (folder / _COMMAND).is_file():
-        raise ConfigurationError(f"resume {str(folder)!r}: no sweep there (no {_COMMAND}); give a sweep's folder")
+    if not (folder / COMMAND).is_file():
+        raise ConfigurationError(f"resume {str(folder)!r}: no sweep there (no {COMMAND}); give a sweep's folder")
     rest = [text for text in arguments if not text.startswith(_RESUME) and text not in ("-m", "--multirun")]
     if any(text.lstrip("+").startswith("output=") for text in rest):
         raise ConfigurationError("resume goes on in the sweep's own folder: leave output=FOLDER out")
@@ -140,17 +99,16 @@ def split_resume(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
 
 def _sweep_folder(folder: Path) -> str:
     """The override that names a sweep's folder, quoted for Hydra."""
-    quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
-    return f"hydra.sweep.dir='{quoted}'"
+    return f"hydra.sweep.dir={quoted(str(folder))}"
 
 
 def _stored(folder: Path) -> list[str]:
     try:
-        told = yaml.safe_load((folder / _COMMAND).read_text(encoding="utf-8"))
+        told = yaml.safe_load((folder / COMMAND).read_text(encoding="utf-8"))
         overrides = told["hydra"]["overrides"]
         stored = [*overrides["hydra"], *overrides["task"]]
     except (OSError, KeyError, TypeError, yaml.YAMLError) as error:
-        raise ConfigurationError(f"{folder / _COMMAND} is damaged: {error}; start the sweep anew") from error
+        raise ConfigurationError(f"{folder / COMMAND} is damaged: {error}; start the sweep anew") from error
     return [str(text) for text in stored if not str(text).startswith(("hydra.sweep.dir", "hydra.mode", "output="))]
 
 
@@ -182,28 +140,30 @@ class Missing:
                     raise OutputError(
                         f"cannot remove the failed run {told.parent}: {error.strerror}; remove it yourself"
                     ) from error
-        self._done: set[str] = set()
-        for run in find_runs([folder]):
+        self.done: dict[str, Mapping[str, Any]] = {}  # metrics of finished runs, by `experiment_key`
+        for path in find_runs([folder]):
             try:
-                self._done.add(_key(read_run(run)["config"]))
+                finished = read_run(path)
+                self.done[experiment_key(finished.config)] = finished.metrics
             except DPForestError:
                 continue  # a damaged run is run again
 
     def has(self, experiment: Experiment) -> bool:
         """Whether a finished run of the same experiment is there."""
-        return _key(experiment.to_dict()) in self._done
+        return experiment_key(experiment.to_dict()) in self.done
 
     @staticmethod
-    def place(output: Path) -> Path:
-        """Where a missing run goes: its own folder, or the next number that is free."""
+    def place(output: Path, reserved: Collection[Path] = ()) -> Path:
+        """Where a missing run goes: its own folder, or the next number that is free and not ``reserved``."""
         number = int(output.name) if output.name.isdecimal() else 0
-        while output.is_dir() and any(output.iterdir()):
+        while output in reserved or (output.is_dir() and any(output.iterdir())):
             number += 1
             output = output.with_name(str(number))
         return output
 
 
-def _key(config: dict[str, Any]) -> str:
+def experiment_key(config: Mapping[str, Any]) -> str:
+    """What is the same for two runs of the same experiment, from its configuration in memory or in a run folder."""
     # Through YAML, as run folders keep it: a tuple is a list there.
     plain = yaml.safe_load(yaml.safe_dump({key: value for key, value in config.items() if key != "overrides"}))
     return json.dumps(plain, sort_keys=True)

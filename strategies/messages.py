@@ -14,6 +14,7 @@ from dpforest.ledger import Ledger
 from strategies.method import Arrays, ClientUpdate, Update
 
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
+UNPROTECTED = "unprotected"
 _MAX_DIMENSIONS = 8
 
 
@@ -114,12 +115,18 @@ def read_update(message: Message, client: int) -> tuple[ClientUpdate, Ledger]:
     return ClientUpdate(read_arrays(message.content), numbers, client, noise), ledger
 
 
-def error_content(client: int, error: Exception, refused: bool = False) -> RecordDict:
+def error_content(client: int, error: Exception, refused: bool = False, unprotected: bool = False) -> RecordDict:
     """A client's reply when it cannot, or as its owner decides will not, do what was asked; a real node passes only
     what shows no data.
+
+    Parameters
+    ----------
+    unprotected : bool
+        That it failed may itself follow from rows, so that nothing is guaranteed about this client any more.
     """
     words = f"{type(error).__name__}: {error}"
-    return RecordDict({CONFIG: ConfigRecord({"client": client, "error": words, "refused": refused})})
+    config = ConfigRecord({"client": client, "error": words, "refused": refused, UNPROTECTED: unprotected})
+    return RecordDict({CONFIG: config})
 
 
 def one_line(text: str) -> str:

@@ -17,9 +17,12 @@ import numpy as np
 from flwr.app import RecordDict
 
 from dpforest.errors import DPForestError
+from dpforest.guarantee import Trust, Unit
 from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.noise import Noise
 from dpforest.schema import Schema
+from dpforest.settings import Settings
+from strategies.look import Look, palette_look
 from strategies.updates import Arrays, Entrusted, Public, Released, Unprotected, Update
 
 __all__ = [
@@ -345,13 +348,13 @@ class Method:
     ----------
     name : str
         As in ``conf/strategy``.
-    settings : type
-        Frozen dataclass that validates its values.
+    settings : type of Settings
+        Frozen dataclass; what its values may be and mean stands in it.
     server : type of ServerSide
     client : type of ClientSide
-    unit : str
+    unit : Unit
         The privacy unit and neighbours of its guarantee.
-    trust : str, or callable of settings to str
+    trust : Trust, or callable of settings to Trust
         Who must be trusted; a callable where it depends on the settings.
     default_rounds : int
         Rounds when the experiment does not say.
@@ -363,25 +366,47 @@ class Method:
     beside : callable of settings to mapping of str to mapping
         Methods, with their settings, that a simulation runs beside it on the same rows, for comparison, each with a
         budget of its own; none by default.
+    requires : callable of str to None
+        Raises ``DPForestError`` where something that the method of that name needs is not installed; imports nothing.
     work : callable of Task to Work, or None
         How much one message asks of a client. A real node takes part in no method that does not say.
+    look : Look, or callable of its settings as configured to Look
+        Colour, mark and line in figures; by default one of a palette, by its name.
     """
 
     name: str
-    settings: type
+    settings: type[Settings]
     server: Callable[[Task[Any]], ServerSide[Any]]
     client: Callable[[], ClientSide[Any]]
-    unit: str
-    trust: str | Callable[[Any], str]
+    unit: Unit
+    trust: Trust | Callable[[Any], Trust]
     default_rounds: int = 1
     self_protecting: bool | Callable[[Any], bool] = False
     uses_budget: bool = True
     beside: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
+    requires: Callable[[str], None] = lambda name: None
     work: Callable[[Task[Any]], Work] | None = None
+    look: Look | Callable[[Mapping[str, Any]], Look] | None = None
 
-    def trust_under(self, settings: Any) -> str:
+    def __post_init__(self) -> None:
+        if not (isinstance(self.settings, type) and issubclass(self.settings, Settings)):
+            raise DPForestError(
+                f"settings of the method {self.name!r} must be a subclass of dpforest.settings.Settings"
+            )
+        if not (isinstance(self.unit, Unit) and (isinstance(self.trust, Trust) or callable(self.trust))):
+            raise DPForestError(
+                f"unit and trust of the method {self.name!r} must be a Unit and a Trust of dpforest.guarantee"
+            )
+
+    def trust_under(self, settings: Any) -> Trust:
         """Who must be trusted under settings of this method."""
-        return self.trust if isinstance(self.trust, str) else self.trust(settings)
+        return self.trust if isinstance(self.trust, Trust) else self.trust(settings)
+
+    def look_under(self, settings: Mapping[str, Any]) -> Look:
+        """Colour, mark and line under settings as a configuration has them."""
+        if self.look is None:
+            return palette_look(self.name)
+        return self.look if isinstance(self.look, Look) else self.look(settings)
 
     def protects_itself(self, settings: Any) -> bool:
         """Whether a client protects itself under settings of this method."""

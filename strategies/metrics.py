@@ -1,10 +1,11 @@
-"""Metrics from sums that clients can add up: confusion matrices and moments."""
+"""The metrics: what each is called, where it shows, and how it follows from sums that clients can add up."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
@@ -60,73 +61,207 @@ def add_sums(parts: Iterable[Sums]) -> dict[str, list[float]]:
     return total
 
 
-def summarize(sums: Sums) -> dict[str, float]:
-    """Metrics of sums.
+def sum_sizes(n_classes: int) -> dict[str, int]:
+    """How many numbers each of a client's sums has; of targets for ``n_classes`` 0."""
+    if not n_classes:
+        return {"moments": 6, "errors": 2}
+    scores = {"scores": 2 * SCORE_CELLS} if n_classes == 2 else {}
+    return {"confusion": n_classes**2, "log_loss": 1, **scores}
 
-    Returns
-    -------
-    dict
-        For classes: accuracy, balanced_accuracy (mean recall of the classes that occur), macro_f1 (over the same),
-        log_loss; of two classes also precision, recall and f1 of the second, and roc_auc where both occur, by
-        scikit-learn (probabilities in one cell of 1 / SCORE_CELLS count as equal). For targets: mse, mae, r2, pearson.
-    """
-    if "confusion" in sums:
-        summary = _classification(np.array(sums["confusion"]), sums["log_loss"][0])
-        return summary | (_binary(sums) if "scores" in sums else {})
-    return _regression(*sums["moments"], *sums["errors"])
+
+def count_rows(sums: Sums) -> int:
+    """The rows that the sums are of."""
+    return int(sum(sums["confusion"]) if "confusion" in sums else sums["moments"][0])
 
 
 def confusion_matrix(sums: Sums) -> list[list[int]]:
     """Rows are true classes, columns predicted ones."""
-    flat = np.array(sums["confusion"]).astype(int)
-    n_classes = math.isqrt(len(flat))
-    return [[int(x) for x in row] for row in flat.reshape(n_classes, n_classes)]
+    return [[int(x) for x in row] for row in _counts(sums)]
 
 
-def _classification(flat: np.ndarray, log_loss: float) -> dict[str, float]:
-    n_classes = math.isqrt(len(flat))
-    confusion = flat.reshape(n_classes, n_classes)
-    n = confusion.sum()
-    true, predicted, right = confusion.sum(axis=1), confusion.sum(axis=0), np.diag(confusion)
-    occurs = true > 0
-    recall = right[occurs] / true[occurs]
-    f1 = 2 * right[occurs] / (true[occurs] + predicted[occurs])
-    return {
-        "accuracy": float(right.sum() / n),
-        "balanced_accuracy": float(recall.mean()),
-        "macro_f1": float(f1.mean()),
-        "log_loss": float(log_loss / n),
-    }
+class Kind(Enum):
+    """What a metric needs: classes, exactly two of them (it is about the second), or a target that is a number."""
+
+    CLASSES = "confusion"
+    TWO_CLASSES = "scores"
+    TARGET = "moments"
 
 
-def _binary(sums: Sums) -> dict[str, float]:
-    from sklearn.metrics import precision_recall_fscore_support, roc_auc_score  # slow to import
+@dataclass(frozen=True)
+class Metric:
+    """A metric of test rows. Each is in metrics.json, rounds.csv, clients.csv, results.csv, on screen and in reports.
 
-    true, predicted = [0, 0, 1, 1], [0, 1, 0, 1]
-    precision, recall, f1, _ = precision_recall_fscore_support(
-        true, predicted, sample_weight=sums["confusion"], average="binary", zero_division=0.0
-    )
-    summary = {"precision": float(precision), "recall": float(recall), "f1": float(f1)}
+    Parameters
+    ----------
+    name : str
+        Its key in files.
+    label : str
+        Its name in tables and figures.
+    kind : Kind
+    compute : callable of sums to float or None
+        None where it is not defined.
+    more_is_better : bool
+    is_primary : bool
+        Whether it is the score of its kind, by which methods are compared.
+    of_clients : bool
+        Whether clients are compared by it.
+    heading : str
+        A shorter label, for columns of wide tables.
+    log : str
+        How the line of a round has it, as a format; nothing for not at all.
+    against_epsilon, over_rounds : bool
+        Whether a figure has a panel of it.
+    """
+
+    name: str
+    label: str
+    kind: Kind
+    compute: Callable[[Sums], float | None]
+    more_is_better: bool = True
+    is_primary: bool = False
+    of_clients: bool = False
+    heading: str = ""
+    log: str = ""
+    against_epsilon: bool = False
+    over_rounds: bool = False
+
+    @property
+    def sign(self) -> int:
+        """What to multiply it with so that more is better."""
+        return 1 if self.more_is_better else -1
+
+
+def metrics_of(*kinds: Kind) -> list[Metric]:
+    """The metrics of some kinds (of all if none is given), in the order of tables."""
+    return [metric for metric in METRICS if not kinds or metric.kind in kinds]
+
+
+def primary_metric(names: Container[str]) -> Metric:
+    """The score among some names of metrics, by which methods are compared; that of targets if there is none."""
+    primary = [metric for metric in METRICS if metric.is_primary]
+    return next((metric for metric in primary if metric.name in names), primary[-1])
+
+
+def client_metric(primary: Metric) -> Metric:
+    """The metric by which clients are compared, where methods are by another."""
+    of_targets = primary.kind is Kind.TARGET
+    return next(metric for metric in METRICS if metric.of_clients and (metric.kind is Kind.TARGET) == of_targets)
+
+
+def summarize(sums: Sums) -> dict[str, float]:
+    """The metrics that are defined for these sums, by name."""
+    kinds = [kind for kind in Kind if kind.value in sums]
+    found = {metric.name: metric.compute(sums) for kind in kinds for metric in metrics_of(kind)}
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def _counts(sums: Sums) -> np.ndarray:
+    flat = np.array(sums["confusion"])
+    return flat.reshape(2 * [math.isqrt(len(flat))])
+
+
+def _accuracy(sums: Sums) -> float:
+    counts = _counts(sums)
+    return np.trace(counts) / counts.sum()
+
+
+def _balanced_accuracy(sums: Sums) -> float:
+    """Mean recall of the classes that occur."""
+    counts = _counts(sums)
+    true = counts.sum(axis=1)
+    return (np.diag(counts)[true > 0] / true[true > 0]).mean()
+
+
+def _macro_f1(sums: Sums) -> float:
+    """Mean F1 of the classes that occur."""
+    counts = _counts(sums)
+    true = counts.sum(axis=1)
+    return (2 * np.diag(counts) / np.maximum(true + counts.sum(axis=0), 1))[true > 0].mean()
+
+
+def _cohen_kappa(sums: Sums) -> float | None:
+    """How far the agreement of true and predicted classes is beyond that of chance (Cohen 1960).
+
+    Not defined where there is nothing but one class, which is predicted always.
+    """
+    counts = _counts(sums)
+    by_chance = counts.sum(axis=1) @ counts.sum(axis=0) / counts.sum()
+    beyond = counts.sum() - by_chance
+    return (np.trace(counts) - by_chance) / beyond if beyond > 0 else None
+
+
+def _precision(sums: Sums) -> float:
+    _, wrong, _, right = sums["confusion"]
+    return right / (right + wrong) if right else 0.0
+
+
+def _recall(sums: Sums) -> float:
+    _, _, missed, right = sums["confusion"]
+    return right / (right + missed) if right else 0.0
+
+
+def _f1(sums: Sums) -> float:
+    _, wrong, missed, right = sums["confusion"]
+    return 2 * right / (2 * right + wrong + missed) if right else 0.0
+
+
+def _log_loss(sums: Sums) -> float:
+    return sums["log_loss"][0] / sum(sums["confusion"])
+
+
+def _roc_auc(sums: Sums) -> float | None:
+    """Of both classes only; probabilities in one cell of 1 / SCORE_CELLS count as equal."""
+    from sklearn.metrics import roc_auc_score  # slow to import
+
     weight = np.array(sums["scores"])
     filled = np.flatnonzero(weight)
     label, cell = np.divmod(filled, SCORE_CELLS)
-    if len(np.unique(label)) == 2:
-        summary["roc_auc"] = float(roc_auc_score(label, cell, sample_weight=weight[filled]))
-    return summary
+    return roc_auc_score(label, cell, sample_weight=weight[filled]) if len(np.unique(label)) == 2 else None
 
 
-def _regression(
-    n: float, y: float, yy: float, p: float, pp: float, yp: float, squared: float, absolute: float
-) -> dict[str, float]:
-    variance_y, variance_p = yy / n - (y / n) ** 2, pp / n - (p / n) ** 2
-    covariance = yp / n - y * p / n**2
-    spread = math.sqrt(max(variance_y, 0.0) * max(variance_p, 0.0))
-    return {
-        "mse": squared / n,
-        "mae": absolute / n,
-        "r2": 1 - squared / n / variance_y if variance_y > 0 else math.nan,
-        "pearson": covariance / spread if spread > 1e-12 else 0.0,
-    }
+def _variances(sums: Sums) -> tuple[float, float, float]:
+    """Of target and prediction, and their covariance."""
+    n, y, yy, p, pp, yp = sums["moments"]
+    return yy / n - (y / n) ** 2, pp / n - (p / n) ** 2, yp / n - y * p / n**2
+
+
+def _mse(sums: Sums) -> float:
+    return sums["errors"][0] / sums["moments"][0]
+
+
+def _mae(sums: Sums) -> float:
+    return sums["errors"][1] / sums["moments"][0]
+
+
+def _r2(sums: Sums) -> float:
+    variance = _variances(sums)[0]
+    return 1 - _mse(sums) / variance if variance > 0 else math.nan
+
+
+def _pearson(sums: Sums) -> float:
+    target, prediction, covariance = _variances(sums)
+    spread = math.sqrt(max(target, 0.0) * max(prediction, 0.0))
+    return covariance / spread if spread > 1e-12 else 0.0
+
+
+METRICS = (
+    Metric("accuracy", "accuracy", Kind.CLASSES, _accuracy, is_primary=True, of_clients=True, log=".3f",
+           against_epsilon=True, over_rounds=True),
+    Metric("balanced_accuracy", "balanced accuracy", Kind.CLASSES, _balanced_accuracy, heading="balanced",
+           against_epsilon=True),
+    Metric("macro_f1", "macro F1", Kind.CLASSES, _macro_f1),
+    Metric("precision", "precision", Kind.TWO_CLASSES, _precision, log=".3f"),
+    Metric("recall", "recall", Kind.TWO_CLASSES, _recall, log=".3f"),
+    Metric("f1", "F1", Kind.TWO_CLASSES, _f1, log=".3f"),
+    Metric("roc_auc", "ROC-AUC", Kind.TWO_CLASSES, _roc_auc, log=".3f"),
+    Metric("log_loss", "log loss", Kind.CLASSES, _log_loss, more_is_better=False, log=".3f"),
+    Metric("cohen_kappa", "Cohen's kappa", Kind.CLASSES, _cohen_kappa),
+    Metric("mse", "MSE", Kind.TARGET, _mse, more_is_better=False, of_clients=True, log=".0f", against_epsilon=True,
+           over_rounds=True),
+    Metric("mae", "MAE", Kind.TARGET, _mae, more_is_better=False, log=".1f"),
+    Metric("r2", "R^2", Kind.TARGET, _r2, is_primary=True, log=".3f", against_epsilon=True),
+    Metric("pearson", "Pearson", Kind.TARGET, _pearson, log=".3f", over_rounds=True),
+)  # fmt: skip
 
 
 def memorization_rate(accuracies: Mapping[int, Mapping[int, float]]) -> float:
@@ -148,8 +283,3 @@ def memorization_rate(accuracies: Mapping[int, Mapping[int, float]]) -> float:
         others = [row[owner] for client, row in accuracies.items() if client != owner and owner in row]
         memorized += all(own > other for other in others)
     return memorized / len(owners)
-
-
-def primary_metric(summary: Mapping[str, Any]) -> str:
-    """The metric that a table leads with."""
-    return "accuracy" if "accuracy" in summary else "r2"

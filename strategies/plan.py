@@ -7,20 +7,25 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 
-from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
+from dpforest.guarantee import Trust
 from dpforest.ledger import RECORD_UNIT, Budget, check_delta_for
 from dpforest.schema import Schema
+from dpforest.settings import Range, Seed, check_setting
 from strategies.federation.cohort import Cohort, choose_cohort
 from strategies.method import Method, Task
 from strategies.registry import get_method
-from strategies.settings import build_settings
 
-MOST_ROUNDS = 10_000
+_NUMBERS = {
+    "epsilon": Annotated[float, Range(0, above=True, infinite=True)],
+    "delta": Annotated[float, Range(0, 1, below=True)],
+    "rounds": Annotated[int, Range(1, 10_000)] | None,
+    "seed": Seed,
+}
 _TRAVELS = ("name", "options", "schema", "epsilon", "delta", "rounds", "seed")
 PLAN = "plan"  # the setting of a message that holds a `MethodPlan`
 
@@ -41,7 +46,7 @@ class RunPlan(Protocol):
         """What each client may spend; infinite for a method that guarantees nothing."""
 
     @property
-    def trust(self) -> str:
+    def trust(self) -> Trust:
         """Who must be trusted for the guarantee."""
 
     @property
@@ -101,9 +106,8 @@ class MethodPlan:
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Schema):
             raise DPForestError(f"schema {self.schema!r} must be a dpforest.schema.Schema (Schema.from_dict makes one)")
-        check_whole("seed", self.seed, 0, 2**63 - 1)
-        if self.rounds is not None:
-            check_whole("rounds", self.rounds, 1, MOST_ROUNDS)
+        for name, hint in _NUMBERS.items():
+            check_setting(name, getattr(self, name), hint)
         if not isinstance(self.options, Mapping):
             raise DPForestError(f"options {self.options!r}: expected a group of settings")
         _ = self.settings, self.budget  # refused here rather than in the middle of a run
@@ -116,7 +120,7 @@ class MethodPlan:
     @cached_property
     def settings(self) -> Any:
         """The method's settings."""
-        return build_settings(self.method.settings, self.options, f"strategy {self.name}")
+        return self.method.settings.from_mapping(self.options, f"strategy {self.name}")
 
     @cached_property
     def budget(self) -> Budget:
@@ -125,7 +129,7 @@ class MethodPlan:
         return budget if self.method.uses_budget else Budget(math.inf)
 
     @cached_property
-    def trust(self) -> str:
+    def trust(self) -> Trust:
         """Who must be trusted for the guarantee."""
         return self.method.trust_under(self.settings)
 
@@ -182,9 +186,6 @@ class MethodPlan:
         plain["schema"] = Schema.from_dict(plain["schema"])
         if plain["epsilon"] == "inf":
             plain["epsilon"] = math.inf
-        for name in ("epsilon", "delta"):
-            if isinstance(plain.get(name), bool) or not isinstance(plain.get(name), int | float):
-                raise DPForestError(f"the plan says {name}={plain.get(name)!r}; expected a number")
         if not isinstance(plain.get("name"), str):
             raise DPForestError(f"the plan names the strategy {plain.get('name')!r}")
         return cls(**plain)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,13 @@ os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 # The same examples every time. How long they take depends on the machine, and kernels compile at their first call.
 settings.register_profile("dpforest", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dpforest")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts() -> None:
+    """Interrupts arrive, also where the tests run in the background of a shell that ignores them for its jobs."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

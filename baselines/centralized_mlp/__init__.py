@@ -2,7 +2,9 @@
 
 from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import CentralizedClient, CentralizedServer
-from dpforest.ledger import RECORD_UNIT
+from baselines.mlp.backend import require_tensorflow
+from dpforest.guarantee import RECORD_UNIT, Trust
+from strategies.look import Look
 from strategies.method import Method, Work
 
 METHODS = (
@@ -12,8 +14,10 @@ METHODS = (
         server=CentralizedServer,
         client=CentralizedClient,
         unit=RECORD_UNIT,
-        trust="server trusted with every row",
+        trust=Trust("server trusted with every row"),
         uses_budget=False,
+        requires=require_tensorflow,
+        look=Look("#000000", "X", "--"),
         work=lambda task: Work(),
     ),
 )

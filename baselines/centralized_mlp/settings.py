@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
-from baselines.mlp.settings import LocalSettings
+from baselines.mlp.settings import LocalSettings, PublicOrOwn
+from dpforest.settings import Whole
 
 
 @dataclass(frozen=True)
@@ -14,11 +14,14 @@ class WholeSettings(LocalSettings):
 
     Parameters
     ----------
-    standardize : {"public", "own"}
-        ``own`` uses mean and standard deviation of the rows that the network is trained on, whose owner has them all.
+    standardize
+        ``own`` uses mean and standard deviation of the rows that the network is trained on, whose owner has them all;
+        ``public`` the schema's bounds alone.
+    standardize_share
+        Not used: nothing is noised here.
+    epochs
+        Passes over all rows.
     """
 
-    standards: ClassVar[tuple[str, ...]] = ("public", "own")
-
-    standardize: Literal["public", "private", "own"] = "own"
-    epochs: int = 20
+    standardize: PublicOrOwn = "own"
+    epochs: Whole = 20

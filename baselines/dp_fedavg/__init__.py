@@ -1,10 +1,13 @@
 """DP-FedAvg with a trusted server: clipped client updates, noise on their mean (McMahan et al. 2018)."""
 
 from baselines.dp_fedavg.client import DpFedAvgClient
-from baselines.dp_fedavg.releases import CLIENT_UNIT, TRUST
+from baselines.dp_fedavg.releases import TRUST
 from baselines.dp_fedavg.server import DpFedAvgServer
 from baselines.dp_fedavg.settings import DpFedAvgSettings
+from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
+from dpforest.guarantee import CLIENT_UNIT
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -16,6 +19,8 @@ METHODS = (
         unit=CLIENT_UNIT,
         trust=TRUST,
         default_rounds=10,
+        requires=require_tensorflow,
+        look=Look("#E69F00", "v"),
         work=local_work,
     ),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from baselines.dp_fedavg.settings import DpFedAvgSettings
+from dpforest.guarantee import Trust
 from dpforest.ledger import Entry
 from dpforest.mechanisms import GaussianSums
 from strategies.method import Task
 
-CLIENT_UNIT = "one client's whole data added or removed (its place among the clients stays)"
-TRUST = "server trusted: it sees every update before the noise and keeps secret who takes part"
+TRUST = Trust("server trusted", "it sees every update before the noise and keeps secret who takes part")
 
 
 def round_mechanism(task: Task, multiplier: float, amplified: bool, clip: float) -> GaussianSums:

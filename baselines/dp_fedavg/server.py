@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from baselines.dp_fedavg.client import AMPLIFIED
-from baselines.dp_fedavg.releases import CLIENT_UNIT, TRUST, line_mechanism, round_mechanism, run_entry
+from baselines.dp_fedavg.releases import TRUST, line_mechanism, round_mechanism, run_entry
 from baselines.dp_fedavg.settings import DpFedAvgSettings
 from baselines.mlp.architecture import refuse_batch_norm
 from baselines.mlp.calibration import MULTIPLIER, noise_multiplier
 from baselines.mlp.sides import NetworkServer
 from dpforest.errors import BudgetExceeded, DPForestError
+from dpforest.guarantee import CLIENT_UNIT
 from dpforest.ledger import Entry, Ledger, check_delta_for
 from dpforest.mechanisms import Paid
 from dpforest.noise import Noise, Secure, Seeded

@@ -3,8 +3,10 @@
 from baselines.dp_fedavg_published.client import PublishedClient
 from baselines.dp_fedavg_published.server import PublishedServer
 from baselines.dp_fedavg_published.settings import PublishedSettings
+from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import RECORD_UNIT, Trust
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -14,8 +16,10 @@ METHODS = (
         server=PublishedServer,
         client=PublishedClient,
         unit=RECORD_UNIT,
-        trust="server not trusted",
+        trust=Trust("server not trusted"),
         default_rounds=10,
+        requires=require_tensorflow,
+        look=Look("#E69F00", "s", "--"),
         work=local_work,
     ),
 )

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from baselines.mlp.settings import LocalSettings, RoundSettings
-from dpforest.checks import check_positive
+from baselines.mlp.settings import ClientsPerRound, LocalSettings, RoundSettings
+from dpforest.settings import Positive
 
 
 @dataclass(frozen=True)
 class PublishedSettings(LocalSettings, RoundSettings):
-    """The chapter's DP-FedAvg, with 5 clients a round.
+    """The chapter's DP-FedAvg, with 5 of 30 clients a round, adam (its algorithm 2 writes sgd) and public bounds.
 
     Parameters
     ----------
-    clip : float
+    clip
         Largest length of the gradient of a batch, and the factor of the noise.
     """
 
-    clients_per_round: int | float | None = 5
-    clip: float = 1.0
-
-    def __post_init__(self) -> None:
-        LocalSettings.__post_init__(self)
-        RoundSettings.__post_init__(self)
-        check_positive("clip", self.clip)
+    clients_per_round: ClientsPerRound = 5
+    clip: Positive = 1.0

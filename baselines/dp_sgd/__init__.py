@@ -4,7 +4,9 @@ from baselines.dp_sgd.client import DpSgdClient
 from baselines.dp_sgd.releases import work
 from baselines.dp_sgd.server import DpSgdServer
 from baselines.dp_sgd.settings import DpSgdSettings
-from dpforest.ledger import RECORD_UNIT
+from baselines.mlp.backend import require_tensorflow
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -14,9 +16,11 @@ METHODS = (
         server=DpSgdServer,
         client=DpSgdClient,
         unit=RECORD_UNIT,
-        trust="server and other clients not trusted",
+        trust=NO_SERVER,
         default_rounds=10,
         self_protecting=True,
+        requires=require_tensorflow,
+        look=Look("#CC79A7", "v"),
         work=work,
     ),
 )

@@ -6,15 +6,15 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from baselines.mlp.architecture import Architecture
-from baselines.mlp.calibration import ACCOUNTANTS, Accountant
-from baselines.mlp.settings import NetworkSettings, RoundSettings
-from dpforest.checks import check_choice, check_number, check_positive, check_share, check_whole
+from baselines.mlp.calibration import Accountant
+from baselines.mlp.settings import NetworkSettings, PublicOrPrivate, RoundSettings
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget
 from dpforest.schema import Schema
+from dpforest.settings import Auto, Positive, Range, Share, Whole
 
 _MANY_ROWS = 10_000
 # Inside these, no clipped gradient overflows or loses digits, in single precision too.
@@ -48,63 +48,48 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
 
     Parameters
     ----------
-    hidden : sequence of int or "auto"
-        See `NetworkSettings`; ``auto`` is none, or ``[64]`` for many rows.
-    dropout : float
-        Off by default: the noise is regularisation enough.
-    standardize, standardize_share
-        See `NetworkSettings`.
-    batch : int or "auto"
+    hidden
+        Units of each hidden layer; ``auto`` is none, or ``[64]`` for many rows.
+    dropout
+        Share of units left out in training; off by default, as the noise is regularisation enough.
+    batch
         Expected rows of a batch; ``auto`` is 256, or 4096 for many rows. Each row is drawn into a step's batch with
         probability ``batch / schema.rows``, at most 1, which is public because the schema's number is; the true number
         of rows is never used.
-    steps : int or "auto"
+    steps
         Steps a round; ``auto`` is 5, or 40 for many rows.
-    clip : float
+    clip
         Largest length of the gradient of one row.
-    optimizer : {"sgd", "adam"}
+    optimizer
         What to do with a noised gradient; adds no cost.
-    learning_rate : float or "auto"
+    learning_rate
         ``auto`` lets less noise walk further: ``0.3 * epsilon``, at most 1 (a hundredth of both for adam). For many
         rows it is 0.5 for sgd.
-    momentum : float or "auto"
+    momentum
         Of sgd; ``auto`` is 0, or 0.9 for many rows.
-    accountant : {"pld", "rdp"}
+    accountant
+        How the steps' costs are added up: by their privacy loss distribution, or by Renyi divergences.
     """
 
-    hidden: Sequence[int] | Literal["auto"] = "auto"  # type: ignore[assignment]  # settled before anybody reads it
-    dropout: float = 0.0
-    standardize: Literal["public", "private", "own"] = "private"
-    standardize_share: float = 0.4
-    batch: int | Literal["auto"] = "auto"
-    steps: int | Literal["auto"] = "auto"
-    clip: float = 1.0
+    hidden: Sequence[Whole] | Auto = "auto"  # type: ignore[assignment]  # settled before anybody reads it
+    dropout: Share = 0.0
+    standardize: PublicOrPrivate = "private"
+    standardize_share: Share = 0.4
+    batch: Whole | Auto = "auto"
+    steps: Whole | Auto = "auto"
+    clip: Annotated[float, Range(*CLIPS)] = 1.0
     optimizer: Literal["sgd", "adam"] = "sgd"
-    learning_rate: float | Literal["auto"] = "auto"
-    momentum: float | Literal["auto"] = "auto"
+    learning_rate: Positive | Auto = "auto"
+    momentum: Share | Auto = "auto"
     accountant: Accountant = "pld"
 
     def __post_init__(self) -> None:
-        if self.hidden == "auto":
-            object.__setattr__(self, "batch_norm", dataclasses.replace(self, hidden=()).batch_norm)
-            return
-        if self.batch_norm:
+        if isinstance(self.batch_norm, list | tuple) and self.batch_norm:
             raise DPForestError(
                 f"batch_norm {self.batch_norm} mixes the rows of a batch, so that no row can be clipped: "
                 "use batch_norm=[] with dp_sgd"
             )
-        NetworkSettings.__post_init__(self)
-        RoundSettings.__post_init__(self)
-        for name in ("batch", "steps"):
-            if getattr(self, name) != "auto":
-                check_whole(name, getattr(self, name))
-        check_number("clip", self.clip, *CLIPS)
-        check_choice("optimizer", self.optimizer, ("sgd", "adam"))
-        if self.learning_rate != "auto":
-            check_positive("learning_rate", self.learning_rate)
-        if self.momentum != "auto":
-            check_share("momentum", self.momentum)
-        check_choice("accountant", self.accountant, ACCOUNTANTS)
+        super().__post_init__()
 
     def recipe(self, schema: Schema) -> Recipe:
         """What is set, and what ``auto`` means for the schema's public number of rows."""

@@ -3,8 +3,10 @@
 from baselines.fedavg.client import FedAvgClient
 from baselines.fedavg.server import FedAvgServer
 from baselines.fedavg.settings import FedAvgSettings
+from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import RECORD_UNIT, Trust
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -14,9 +16,11 @@ METHODS = (
         server=FedAvgServer,
         client=FedAvgClient,
         unit=RECORD_UNIT,
-        trust="server trusted with every client's weights",
+        trust=Trust("server trusted with every client's weights"),
         default_rounds=10,
         uses_budget=False,
+        requires=require_tensorflow,
+        look=Look("#56B4E9", "v"),
         work=local_work,
     ),
 )

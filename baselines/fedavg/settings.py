@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from baselines.mlp.settings import LocalSettings, RoundSettings
-from dpforest.checks import check_choice, check_from_zero
+from baselines.mlp.settings import LocalSettings, PublicOrPrivate, RoundSettings
+from dpforest.settings import Range, Whole
 
 
 @dataclass(frozen=True)
@@ -15,16 +15,11 @@ class ProximalSettings(LocalSettings, RoundSettings):
 
     Parameters
     ----------
-    proximal : float
+    proximal
         Pull of the server's weights in local training (mu of FedProx, Li et al. 2020); 0 for FedAvg.
     """
 
-    proximal: float = 0.0
-
-    def __post_init__(self) -> None:
-        LocalSettings.__post_init__(self)
-        RoundSettings.__post_init__(self)
-        check_from_zero("proximal", self.proximal)
+    proximal: Annotated[float, Range(0)] = 0.0
 
 
 @dataclass(frozen=True)
@@ -36,14 +31,10 @@ class FedAvgSettings(ProximalSettings):
 
     Parameters
     ----------
-    weights : {"records", "equal"}
+    weights
         ``records`` weighs a client by its number of rows, which it sends in clear.
     """
 
-    standardize: Literal["public", "private", "own"] = "private"
-    epochs: int = 5
+    standardize: PublicOrPrivate = "private"
+    epochs: Whole = 5
     weights: Literal["records", "equal"] = "records"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("weights", self.weights, ("records", "equal"))

@@ -2,7 +2,8 @@
 
 from baselines.forests.centralized import CentralizedClient, CentralizedServer, CentralizedSettings
 from baselines.forests.standalone import StandaloneClient, StandaloneServer
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import RECORD_UNIT, Trust
+from strategies.look import Look
 from strategies.method import Method, Work
 from strategies.one_shot.client import work
 from strategies.one_shot.settings import OneShotSettings
@@ -14,8 +15,9 @@ METHODS = (
         server=StandaloneServer,
         client=StandaloneClient,
         unit=RECORD_UNIT,
-        trust="nothing but test metrics leaves a client",
+        trust=Trust("nothing but test metrics leaves a client"),
         self_protecting=True,
+        look=Look("#6B6B6B", "P"),
         work=work,
     ),
     Method(
@@ -24,8 +26,9 @@ METHODS = (
         server=CentralizedServer,
         client=CentralizedClient,
         unit=RECORD_UNIT,
-        trust="server sees all rows",
+        trust=Trust("server sees all rows"),
         uses_budget=False,
+        look=Look("#000000", "P"),
         work=lambda task: Work(),
     ),
 )

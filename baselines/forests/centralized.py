@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
-from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest, Limits, feature_importances, pack, validate
 from dpforest.forest.codec import fill_inner_nodes
 from dpforest.ledger import Entry
 from dpforest.schema import Schema
+from dpforest.settings import Range, Says, Settings, Whole
 from strategies.forests import ForestClient, model_arrays, save_forest
 from strategies.method import Arrays, ClientTask, ClientUpdate, ServerSide, Task, Unprotected, Update
 
@@ -22,33 +22,28 @@ _ROWS, _WHY = "all training rows", "the client uploads its training rows"
 
 
 @dataclass(frozen=True)
-class CentralizedSettings:
+class CentralizedSettings(Settings):
     """A scikit-learn forest.
 
     Parameters
     ----------
-    model : {"extra_trees", "random_forest"}
-    trees : int
-    depth : int
-        At most what any forest of the project may have (`Limits`); nearly all leaves are pure or small before.
-    min_leaf : int
+    model
+        Which one.
+    trees
+        Trees of the forest.
+    depth
+        Levels of splits at most; nearly all leaves are pure or small before.
+    min_leaf
         Fewest rows of a leaf.
-    max_rows : int
+    max_rows
         Rows that train at most, drawn at random from all; the whole of a large data set only costs time.
     """
 
-    model: Literal["extra_trees", "random_forest"] = "extra_trees"
-    trees: int = 50
-    depth: int = Limits().depth
-    min_leaf: int = 2
-    max_rows: int = 100_000
-
-    def __post_init__(self) -> None:
-        if self.model not in ("extra_trees", "random_forest"):
-            raise DPForestError(f"model {self.model!r} must be extra_trees or random_forest")
-        for name in ("trees", "min_leaf", "max_rows"):
-            check_whole(name, getattr(self, name))
-        check_whole("depth", self.depth, high=Limits().depth)
+    model: Annotated[Literal["extra_trees", "random_forest"], Says("be extra_trees or random_forest")] = "extra_trees"
+    trees: Whole = 50
+    depth: Annotated[int, Range(1, Limits().depth)] = Limits().depth
+    min_leaf: Whole = 2
+    max_rows: Whole = 100_000
 
 
 class CentralizedClient(ForestClient):

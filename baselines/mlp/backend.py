@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -35,7 +38,8 @@ def tensorflow() -> Any:
     require_tensorflow("mlp")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    import tensorflow as tf
+    with _shown_only_if_it_fails():
+        import tensorflow as tf
 
     try:
         tf.config.threading.set_intra_op_parallelism_threads(_THREADS)
@@ -44,6 +48,27 @@ def tensorflow() -> Any:
         # Whoever used TensorFlow first in this process has already chosen its threads.
         pass
     return tf
+
+
+@contextmanager
+def _shown_only_if_it_fails() -> Iterator[None]:
+    """Hold back what is written to standard error meanwhile: TensorFlow's notes come before it looks at any setting."""
+    try:
+        error = os.dup(2)
+    except OSError:  # closed
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(error, held.read())
+            raise
+        finally:
+            os.dup2(error, 2)
+            os.close(error)
 
 
 @cache

@@ -13,7 +13,6 @@ from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, renyi_epsilon, rounded_up, total_epsilon
 
 Accountant = Literal["pld", "rdp"]
-ACCOUNTANTS = ("pld", "rdp")
 MULTIPLIER = "noise-multiplier"
 _SMALLEST, _LARGEST = 1e-3, 1e6
 _PRECISION = 1e-4

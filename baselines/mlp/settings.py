@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
 from baselines.mlp.architecture import Architecture
-from dpforest.checks import check_choice, check_positive, check_share, check_whole
 from dpforest.errors import DPForestError
 from dpforest.schema import Schema
+from dpforest.settings import InnerShare, OneOf, Positive, Says, Settings, Share, Whole
+
+Standardize = Literal["public", "private", "own"]
+PublicOrPrivate = Annotated[Standardize, OneOf(("public", "private"))]
+PublicOrOwn = Annotated[Standardize, OneOf(("public", "own"))]
+ClientsPerRound = Annotated[
+    Whole | InnerShare | None, Says("be a share above 0 and below 1, a whole number from 1, or null for all")
+]
+Optimizer = Literal["adam", "sgd"]
 
 # What a step takes beside its products, as TensorFlow's calls do, in products of equal time.
 _STEP = 1_000_000
@@ -22,7 +30,7 @@ def products(weights: int, steps: int, rows: float) -> int:
 
 
 @dataclass(frozen=True)
-class NetworkSettings:
+class NetworkSettings(Settings):
     """The network and what it is fed.
 
     The defaults are the network of the HAR chapter: two hidden layers, ReLU, dropout 0.3. The one of FEXT-DP is
@@ -30,48 +38,36 @@ class NetworkSettings:
 
     Parameters
     ----------
-    hidden : sequence of int
-        Units of each hidden layer; empty for a linear model.
-    activation : {"relu", "tanh"}
+    hidden
+        Units of each hidden layer; an empty list for a linear model.
+    activation
         Of the hidden layers.
-    dropout : float
+    dropout
         Share of units left out in training, after each hidden layer.
-    batch_norm : sequence of int
-        Hidden layers, counted from 1, with batch normalisation before their activation.
-    standardize : {"public", "private"}
+    batch_norm
+        Hidden layers, counted from 1, with batch normalisation before their activation; not possible with noise on
+        weights or gradients.
+    standardize
         ``public`` maps each feature from its schema bounds to [-1, 1], along its public scale. ``private`` then also
         subtracts a mean and divides by a standard deviation, both from noised sums that clients send in an exchange
         of their own before the first round. Where the budget is infinite the noise is none.
-    standardize_share : float
+    standardize_share
         Share of the budget (of its squared mu) for these sums.
     """
 
-    # What standardize may be.
-    standards: ClassVar[tuple[str, ...]] = ("public", "private")
-
-    hidden: Sequence[int] = (128, 64)
+    hidden: Sequence[Whole] = (128, 64)
     activation: Literal["relu", "tanh"] = "relu"
-    dropout: float = 0.3
-    batch_norm: Sequence[int] = ()
-    standardize: Literal["public", "private", "own"] = "public"
-    standardize_share: float = 0.1
+    dropout: Share = 0.3
+    batch_norm: Sequence[Whole] = ()
+    standardize: PublicOrPrivate = "public"
+    standardize_share: Share = 0.1
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "batch_norm"):
-            value = getattr(self, name)
-            if isinstance(value, str) or not isinstance(value, Sequence):
-                raise DPForestError(f"{name} {value!r} must be a list of whole numbers")
-            for number in value:
-                check_whole(name, number)
-            object.__setattr__(self, name, tuple(value))
+        super().__post_init__()
         if len(set(self.batch_norm)) < len(self.batch_norm) or any(i > len(self.hidden) for i in self.batch_norm):
             raise DPForestError(
                 f"batch_norm {list(self.batch_norm)} must name different hidden layers, from 1 to {len(self.hidden)}"
             )
-        check_choice("activation", self.activation, ("relu", "tanh"))
-        check_share("dropout", self.dropout)
-        check_choice("standardize", self.standardize, self.standards)
-        check_share("standardize_share", self.standardize_share)
         if self.standardize == "private" and not self.standardize_share:
             raise DPForestError("standardize_share 0 leaves nothing for standardize=private; use standardize=public")
 
@@ -94,56 +90,39 @@ class LocalSettings(NetworkSettings):
 
     Parameters
     ----------
-    epochs : int
-        Passes over the rows.
-    batch : int
+    epochs
+        Passes over the rows that a client makes before it sends its weights.
+    batch
         Rows a step; the last batch of a pass may be smaller.
-    optimizer : {"adam", "sgd"}
-    learning_rate : float
+    optimizer
+        What turns gradients into steps.
+    learning_rate
+        Length of a step.
     """
 
-    epochs: int = 2
-    batch: int = 32
-    optimizer: Literal["adam", "sgd"] = "adam"
-    learning_rate: float = 0.001
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("epochs", self.epochs)
-        check_whole("batch", self.batch)
-        check_choice("optimizer", self.optimizer, ("adam", "sgd"))
-        check_positive("learning_rate", self.learning_rate)
+    epochs: Whole = 2
+    batch: Whole = 32
+    optimizer: Optimizer = "adam"
+    learning_rate: Positive = 0.001
 
 
 @dataclass(frozen=True)
-class RoundSettings:
+class RoundSettings(Settings):
     """Who takes part in a round, and what the server does with the mean update.
 
     Parameters
     ----------
-    clients_per_round : int, float or None
-        A whole number of clients, a share of them below 1, or None for all.
-    server_learning_rate : float
+    clients_per_round
+        A whole number of clients, a share of them below 1, or null for all.
+    server_learning_rate
         Factor on the mean update.
-    server_momentum : float
+    server_momentum
         Momentum of the mean updates (FedAvgM, Hsu et al. 2019); 0 for FedAvg.
     """
 
-    clients_per_round: int | float | None = None
-    server_learning_rate: float = 1.0
-    server_momentum: float = 0.0
-
-    def __post_init__(self) -> None:
-        number = self.clients_per_round
-        if isinstance(number, float):
-            if not 0 < number < 1:
-                raise DPForestError(
-                    f"clients_per_round {number} must be a share above 0 and below 1, a whole number, or null for all"
-                )
-        elif number is not None:
-            check_whole("clients_per_round", number)
-        check_positive("server_learning_rate", self.server_learning_rate)
-        check_share("server_momentum", self.server_momentum)
+    clients_per_round: ClientsPerRound = None
+    server_learning_rate: Positive = 1.0
+    server_momentum: Share = 0.0
 
     def sample_size(self, clients: int) -> int:
         """Clients a round, of that many.

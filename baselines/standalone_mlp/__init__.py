@@ -1,9 +1,11 @@
 """The lower end of the scale: every client for itself."""
 
 from baselines.centralized_mlp.settings import WholeSettings
+from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
 from baselines.standalone_mlp.sides import StandaloneClient, StandaloneServer
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import RECORD_UNIT, Trust
+from strategies.look import Look
 from strategies.method import Method
 
 METHODS = (
@@ -13,9 +15,11 @@ METHODS = (
         server=StandaloneServer,
         client=StandaloneClient,
         unit=RECORD_UNIT,
-        trust="nobody but the client is trusted: nothing leaves it",
+        trust=Trust("nobody but the client is trusted", "nothing leaves it"),
         self_protecting=True,
         uses_budget=False,
+        requires=require_tensorflow,
+        look=Look("#6B6B6B", "X", "--"),
         work=local_work,
     ),
 )

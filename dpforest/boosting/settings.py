@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated
 
-from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, check_delta_for, gaussian_mu
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.schema import Schema
+from dpforest.settings import Auto, Range, Settings, check_setting, inside
 
-Auto = Literal["auto"]
 MAX_DEPTH = 14
 # Smallest scale of gradients in whole numbers: one part in 256 of the clip.
 _LEAST_UNIT = 256
@@ -32,66 +31,51 @@ _TREE = "leaf sums of clipped gradients and counts of one tree"
 
 
 @dataclass(frozen=True)
-class BoostSettings:
+class BoostSettings(Settings):
     """How trees are boosted.
 
     Parameters
     ----------
-    trees_per_round : int or "auto"
+    trees_per_round
         Trees of random structure that are filled at once; ``auto`` follows public facts.
-    depth : int or "auto"
-        1 to 14; ``auto`` follows the noised number of records, the budget and the parties.
-    pure : bool
-        Laplace noise and pure epsilon instead of Gaussian noise and delta.
-    clip : float or "auto"
+    depth
+        Levels of splits; ``auto`` follows the noised number of records, the budget and the parties.
+    pure
+        Laplace noise and pure epsilon (``privacy=pure``) instead of Gaussian noise and delta; with local noise only.
+    clip
         Norm above which a record's gradient is shortened (L2; L1 if ``pure``). A regression's is in units of the
         noised standard deviation of the target.
-    count_share : float
+    count_share
         What a record adds to the count of its leaf, in units of the clip.
-    marginal_share : float
-        Part of the budget for the marginal histograms.
-    bins : int
-        Cells of the public grid a feature (2 to 255).
-    cuts : int
+    marginal_share
+        Part of the budget for the marginal histograms, which the thresholds come from.
+    bins
+        Cells of the public grid a feature.
+    cuts
         Thresholds a feature, at equal shares of the noised histogram; fewer than ``bins``.
-    step : float or "auto"
+    step
         Length of a round's step, in Newton steps.
-    shrinkage : float or "auto"
+    shrinkage
         Noise deviations that a leaf's curvature must outweigh.
-    exploration : float
+    exploration
         Part of the chance of being asked that all features share equally; the rest follows the noised gains.
     """
 
-    trees_per_round: int | Auto = "auto"
-    depth: int | Auto = "auto"
+    trees_per_round: Annotated[int, Range(1, 1000)] | Auto = "auto"
+    depth: Annotated[int, Range(1, MAX_DEPTH)] | Auto = "auto"
     pure: bool = False
-    clip: float | Auto = "auto"
-    count_share: float = 0.2
-    marginal_share: float = 0.05
-    bins: int = 64
-    cuts: int = 15
-    step: float | Auto = "auto"
-    shrinkage: float | Auto = "auto"
-    exploration: float = 0.05
+    clip: Annotated[float, inside(1e-6, 1000)] | Auto = "auto"
+    count_share: Annotated[float, inside(0, 10)] = 0.2
+    marginal_share: Annotated[float, inside(0, 1)] = 0.05
+    bins: Annotated[int, Range(2, 255)] = 64
+    cuts: Annotated[int, Range(1, 254)] = 15
+    step: Annotated[float, inside(0, 100)] | Auto = "auto"
+    shrinkage: Annotated[float, inside(0, 1e6)] | Auto = "auto"
+    exploration: Annotated[float, inside(0, 1)] = 0.05
 
     def __post_init__(self) -> None:
-        if self.trees_per_round != "auto":
-            check_whole("trees_per_round", self.trees_per_round, 1, 1000)
-        if self.depth != "auto":
-            check_whole("depth", self.depth, 1, MAX_DEPTH)
-        if not isinstance(self.pure, bool):
-            raise DPForestError(f"pure {self.pure!r} must be true or false")
-        if self.clip != "auto":
-            _check_number("clip", self.clip, 1e-6, 1000)
-        _check_number("count_share", self.count_share, 0, 10)
-        _check_number("marginal_share", self.marginal_share, 0, 1)
-        check_whole("bins", self.bins, 2, 255)
-        check_whole("cuts", self.cuts, 1, self.bins - 1)
-        if self.step != "auto":
-            _check_number("step", self.step, 0, 100)
-        if self.shrinkage != "auto":
-            _check_number("shrinkage", self.shrinkage, 0, 1e6)
-        _check_number("exploration", self.exploration, 0, 1)
+        super().__post_init__()
+        check_setting("cuts", self.cuts, Annotated[int, Range(1, self.bins - 1)])
 
 
 @dataclass(frozen=True)
@@ -260,8 +244,3 @@ def _scaled(
 
 def _units(count_share: float, unit: int) -> int:
     return max(1, round(count_share * unit))
-
-
-def _check_number(name: str, value: object, above: float, below: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not above < value < below:
-        raise DPForestError(f"{name} {value!r} must be a number above {above:g} and below {below:g}")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from dpforest.boosting import BoostSettings, boost
-from dpforest.checks import check_whole
 from dpforest.errors import InvalidForest
 from dpforest.estimators.base import plain_number
 from dpforest.estimators.classifier import PrivateClassifier
 from dpforest.estimators.regressor import PrivateRegressor
 from dpforest.schema import Schema
+from dpforest.settings import Range, check_setting
 
 
 class PrivateBoostClassifier(PrivateClassifier):
@@ -261,5 +261,5 @@ class PrivateBoostRegressor(PrivateRegressor):
 
 def _settings(estimator: PrivateBoostClassifier | PrivateBoostRegressor) -> tuple[BoostSettings, int]:
     rounds = plain_number(estimator.rounds)
-    check_whole("rounds", rounds, 1, 10_000)
+    check_setting("rounds", rounds, Annotated[int, Range(1, 10_000)])
     return BoostSettings(**{f.name: plain_number(getattr(estimator, f.name)) for f in fields(BoostSettings)}), rounds

@@ -27,9 +27,8 @@ Leaves hold disjoint rows, as the nodes of one depth do: `dpforest.growers.budge
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -41,11 +40,21 @@ from dpforest.growers import kernels
 from dpforest.growers.budget import TreePlan, plan
 from dpforest.growers.candidates import GridCandidates, rows_of_trees
 from dpforest.growers.regression_kernels import DIRECTION_UNIT, direction_scores, sums_by_node
-from dpforest.growers.settings import Auto, GrowerSettings, ResolvedSettings
+from dpforest.growers.settings import (
+    Bins,
+    Depth,
+    GrowerSettings,
+    Growth,
+    LeafShare,
+    ResolvedSettings,
+    SharedBelow,
+    Trees,
+)
 from dpforest.ledger import Entry, Ledger
 from dpforest.mechanisms import whole_numbers
 from dpforest.noise import Noise
 from dpforest.schema import Schema, check_range
+from dpforest.settings import Auto, Says, Settings
 
 TARGET_UNIT = 4096
 SCORE_SENSITIVITY = 2 * DIRECTION_UNIT
@@ -58,63 +67,46 @@ _ROOT_SD = 0.5
 # Doublings of rows times epsilon (about 4,000) from which a private choice of splits beats a random one.
 _CHOOSING_PAYS = 12.0
 
+TargetClip = Annotated[tuple[float, float] | None, Says("be two finite numbers, low and high")]
+
 
 @dataclass(frozen=True)
-class RegressionSettings:
+class RegressionSettings(Settings):
     """How a client grows regression trees.
 
     Parameters
     ----------
-    selection : {"permute_and_flip", "exponential"}
+    selection
         The private draw among all candidates of a node.
-    bins : int
-        Cells of the public grid a feature (2 to 255).
-    depth : int or "auto"
-        Fixed depth, 1 to 20.
-    shared_below : int, "auto" or None
-        Depth from which all nodes below one node share a split a level; None: never.
-    depth_growth : float
-        Budget ratio of a depth to the one above it.
-    leaf_share : float or "auto"
+    depth
+        Levels of splits; ``auto`` follows from the budget and the public number of rows.
+    leaf_share
         Share of the budget for the leaves. Where the budget is too small to tell good splits from bad ones, nearly all
         of it: then splits are as good as random, and a filter or an average over clients has to choose.
-    trees : int
-        Trees a client.
-    tree_rows : {"split_budget", "disjoint"}
-        Several trees see all rows and share the budget, or see disjoint rows and each have all of it.
-    target_clip : (float, float) or None
+    target_clip
         Public range, inside the schema's, to which targets are clipped before anything is computed. A narrow one costs
         the tails and saves noise.
     """
 
+    explained_by: ClassVar[tuple[type[Settings], ...]] = (GrowerSettings,)
+
     selection: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
-    bins: int = 16
-    depth: int | Auto = "auto"
-    shared_below: int | Auto | None = "auto"
-    depth_growth: float = 1.0
-    leaf_share: float | Auto = "auto"
-    trees: int = 1
+    bins: Bins = 16
+    depth: Depth | Auto = "auto"
+    shared_below: SharedBelow | Auto | None = "auto"
+    depth_growth: Growth = 1.0
+    leaf_share: LeafShare | Auto = "auto"
+    trees: Trees = 1
     tree_rows: Literal["split_budget", "disjoint"] = "split_budget"
-    target_clip: tuple[float, float] | None = None
+    target_clip: TargetClip = None
 
     def __post_init__(self) -> None:
-        if self.selection not in ("permute_and_flip", "exponential"):
-            raise DPForestError(f"selection {self.selection!r} must be one of permute_and_flip, exponential")
-        if self.depth_growth == "auto" or self.trees == "auto":
-            raise DPForestError("depth_growth and trees of a regression are numbers")
-        _ = self.splits()
+        super().__post_init__()
         if self.target_clip is not None:
-            values = self.target_clip
-            if (
-                not isinstance(values, Sequence)
-                or len(values) != 2
-                or not all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in values)
-            ):
-                raise DPForestError(f"target_clip {values!r} must be two finite numbers, low and high")
-            object.__setattr__(self, "target_clip", (float(values[0]), float(values[1])))
+            object.__setattr__(self, "target_clip", tuple(map(float, self.target_clip)))
 
     def splits(self) -> GrowerSettings:
-        """What these settings share with those of classification trees, which also checks them."""
+        """What these settings share with those of classification trees."""
         names = ("selection", "bins", "depth", "shared_below", "depth_growth", "leaf_share", "trees", "tree_rows")
         given = {name: getattr(self, name) for name in names}
         if self.leaf_share == "auto":

@@ -3,101 +3,78 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
 
-from dpforest.checks import check_whole
-from dpforest.errors import DPForestError
+from dpforest.settings import Auto, InnerShare, Range, Says, Settings
 
-Auto = Literal["auto"]
 MAX_DEPTH = 20
 MAX_BINS = 255
 # Beyond this, sampling error outweighs noise and the rule stays as it is.
 _LARGEST_EPSILON = 100.0
 
+Bins = Annotated[int, Range(2, MAX_BINS)]
+Depth = Annotated[int, Range(1, MAX_DEPTH)]
+SharedBelow = Annotated[int, Range(0, MAX_DEPTH)]
+Trees = Annotated[int, Range(1, 1000)]
+Growth = Annotated[float, Range(0, 10, above=True)]
+LeafShare = Annotated[InnerShare, Says("lie between 0 and 1")]
+
 
 @dataclass(frozen=True)
-class GrowerSettings:
+class GrowerSettings(Settings):
     """How a client grows its trees.
 
     Parameters
     ----------
-    accounting : {"tight", "published"}
+    accounting
         ``tight``: what is asked at one depth costs its epsilon once, since the nodes of a depth hold disjoint
         rows. ``published``: every node is charged as if all nodes held the same rows (Favero et al. 2024, theorem 1).
-    selection : {"permute_and_flip", "exponential", "noisy_counts"}
-        How a node chooses its split: one private draw among all candidates, or the smallest Gini of noised
-        left-child counts (Favero et al. 2024, algorithm 3).
-    candidates : {"grid", "random"}
+    selection
+        How a node chooses its split: one private draw among all candidates (``permute_and_flip``, ``exponential``), or
+        the smallest Gini of noised left-child counts (Favero et al. 2024, algorithm 3).
+    candidates
         Public thresholds of the schema's grid, or thresholds drawn at random inside public bounds in every node.
-    bins : int
-        Cells of the grid a feature (2 to 255).
-    thresholds : int
-        Random thresholds a feature and node (candidates="random").
-    gini : {"mean", "weighted"}
-        For noisy_counts: plain mean of the children's Ginis (the paper's text), or weighted by their counts (the
+    bins
+        Cells of the grid a feature.
+    thresholds
+        Random thresholds a feature and node (``candidates=random``).
+    gini
+        For ``noisy_counts``: plain mean of the children's Ginis (the paper's text), or weighted by their counts (the
         authors' code).
-    depth : int or "auto"
-        Fixed depth, 1 to 20.
-    shared_below : int, "auto" or None
-        Depth from which all nodes below one node share a split a level, which adds up their scores; None: never.
-    depth_growth : float or "auto"
-        Budget ratio of a depth to the one above it.
-    leaf_share : float
+    depth
+        Levels of splits; ``auto`` follows from the budget and the public number of rows.
+    shared_below
+        Depth from which all nodes below one node share a split a level, which adds up their scores; null: never.
+    depth_growth
+        Budget of a depth over that of the one above it.
+    leaf_share
         Share of the budget for the leaf counts.
-    trees : int or "auto"
+    trees
         Trees a client.
-    tree_rows : {"split_budget", "disjoint"}
+    tree_rows
         Several trees see all rows and share the budget, or see disjoint rows and each have all of it.
-    smoothing : {"auto", "none", "laplace", "shrink"}
+    smoothing
         From noised leaf counts to probabilities: clip and normalise, add one record spread over the classes,
         or soft-threshold and shrink towards the parent.
-    voting : {"soft", "hard"}
+    voting
         Leaves hold probabilities, or one whole vote for their largest class.
     """
 
     accounting: Literal["tight", "published"] = "tight"
     selection: Literal["permute_and_flip", "exponential", "noisy_counts"] = "permute_and_flip"
     candidates: Literal["grid", "random"] = "grid"
-    bins: int = 32
-    thresholds: int = 1
+    bins: Bins = 32
+    thresholds: Annotated[int, Range(1, MAX_BINS)] = 1
     gini: Literal["mean", "weighted"] = "mean"
-    depth: int | Auto = "auto"
-    shared_below: int | Auto | None = "auto"
-    depth_growth: float | Auto = "auto"
-    leaf_share: float = 0.4
-    trees: int | Auto = "auto"
+    depth: Depth | Auto = "auto"
+    shared_below: SharedBelow | Auto | None = "auto"
+    depth_growth: Annotated[Growth | Auto, Says("lie in (0, 10] or be 'auto'")] = "auto"
+    leaf_share: LeafShare = 0.4
+    trees: Trees | Auto = "auto"
     tree_rows: Literal["split_budget", "disjoint"] = "disjoint"
     smoothing: Literal["auto", "none", "laplace", "shrink"] = "auto"
     voting: Literal["soft", "hard"] = "soft"
-
-    def __post_init__(self) -> None:
-        choices = {
-            "accounting": ("tight", "published"),
-            "selection": ("permute_and_flip", "exponential", "noisy_counts"),
-            "candidates": ("grid", "random"),
-            "gini": ("mean", "weighted"),
-            "tree_rows": ("split_budget", "disjoint"),
-            "smoothing": ("auto", "none", "laplace", "shrink"),
-            "voting": ("soft", "hard"),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise DPForestError(f"{name} {getattr(self, name)!r} must be one of {', '.join(allowed)}")
-        check_whole("bins", self.bins, 2, MAX_BINS)
-        check_whole("thresholds", self.thresholds, 1, MAX_BINS)
-        if self.depth != "auto":
-            check_whole("depth", self.depth, 1, MAX_DEPTH)
-        if self.trees != "auto":
-            check_whole("trees", self.trees, 1, 1000)
-        if self.shared_below not in ("auto", None):
-            check_whole("shared_below", self.shared_below, 0, MAX_DEPTH)
-        if self.depth_growth != "auto" and not (
-            isinstance(self.depth_growth, int | float) and 0 < self.depth_growth <= 10
-        ):
-            raise DPForestError(f"depth_growth {self.depth_growth!r} must lie in (0, 10] or be 'auto'")
-        if not (isinstance(self.leaf_share, int | float) and 0 < self.leaf_share < 1):
-            raise DPForestError(f"leaf_share {self.leaf_share!r} must lie between 0 and 1")
 
 
 @dataclass(frozen=True)
@@ -151,7 +128,7 @@ def resolve(settings: GrowerSettings, epsilon: float, rows: int) -> ResolvedSett
         shared = None if noisy_counts else max(0, min(depth, round(0.7 * (doublings - 12))))
     growth = 1.2 if settings.depth_growth == "auto" else settings.depth_growth
     smoothing = "laplace" if settings.smoothing == "auto" else settings.smoothing
-    plain = {name: getattr(settings, name) for name in GrowerSettings.__dataclass_fields__}
+    plain = {field.name: getattr(settings, field.name) for field in fields(GrowerSettings)}
     resolved = plain | {
         "depth": depth,
         "shared_below": shared,

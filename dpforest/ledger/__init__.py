@@ -1,8 +1,9 @@
 """The privacy ledger: what was released, at what cost, and what it adds up to."""
 
+from dpforest.guarantee import RECORD_UNIT, Guarantee
 from dpforest.ledger.accounting import epsilon_of_gaussian, gaussian_mu, renyi_epsilon, total_epsilon
 from dpforest.ledger.entries import ALL_ROWS, Entry, not_covered, rows_slice
-from dpforest.ledger.ledger import RECORD_UNIT, Budget, Guarantee, Ledger
+from dpforest.ledger.ledger import Budget, Ledger
 from dpforest.ledger.numbers import ROUNDING, check_delta_for, rounded_up
 
 __all__ = [

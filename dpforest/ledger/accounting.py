@@ -11,13 +11,10 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
-
-from scipy.optimize import brentq
-from scipy.special import log_ndtr
 
 from dpforest.errors import DPForestError
 from dpforest.ledger.entries import ALL_ROWS, Entry
@@ -57,7 +54,7 @@ def epsilon_of_gaussian(mu: float, delta: float) -> float:
     upper = 1.0
     while excess(upper) > 0:
         upper *= 2
-    return float(brentq(excess, 0.0, upper, xtol=1e-12, rtol=1e-12))
+    return _root(excess, 0.0, upper, 1e-12, 1e-12)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -76,7 +73,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         raise DPForestError(f"epsilon {epsilon:g} at delta {delta:g} takes more noise than any number holds: raise one")
     while epsilon_of_gaussian(high, delta) < epsilon:
         high *= 2
-    return float(brentq(lambda mu: epsilon_of_gaussian(mu, delta) - epsilon, low, high, xtol=1e-14, rtol=1e-13))
+    return _root(lambda mu: epsilon_of_gaussian(mu, delta) - epsilon, low, high, 1e-14, 1e-13)
 
 
 def check_delta(delta: float) -> None:
@@ -157,7 +154,15 @@ def renyi_epsilon(entries: Iterable[Entry], delta: float) -> float:
     return _renyi_epsilon(_sampled_costs(entries), any(entry.fixed_size for entry in entries), delta)
 
 
+def _root(function: Callable[[float], float], low: float, high: float, xtol: float, rtol: float) -> float:
+    from scipy.optimize import brentq  # takes long to import, and a node loads this module for every message
+
+    return float(brentq(function, low, high, xtol=xtol, rtol=rtol))
+
+
 def _gaussian_delta(epsilon: float, mu: float) -> float:
+    from scipy.special import log_ndtr
+
     first = log_ndtr(-epsilon / mu + mu / 2)
     second = epsilon + log_ndtr(-epsilon / mu - mu / 2)
     return float(math.exp(first) * -math.expm1(min(second - first, 0.0)))

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpforest.errors import BudgetExceeded, DPForestError
+from dpforest.guarantee import OWNER_ONLY, RECORD_UNIT, Guarantee, Trust, Unit
 from dpforest.ledger.accounting import check_delta, total_epsilon
 from dpforest.ledger.entries import Entry
 from dpforest.ledger.numbers import ROUNDING, rounded_up
-
-RECORD_UNIT = "one record added to or removed from one client's training rows"
 
 
 @dataclass(frozen=True)
@@ -42,30 +41,6 @@ class Budget:
             check_delta(self.delta)
 
 
-@dataclass(frozen=True)
-class Guarantee:
-    """What a ledger proves: an epsilon with its unit, neighbours and trust model, or that it proves nothing."""
-
-    epsilon: float
-    delta: float
-    unit: str
-    trust: str
-    reasons: tuple[str, ...] = ()
-
-    @property
-    def holds(self) -> bool:
-        """Whether any finite epsilon is guaranteed."""
-        return math.isfinite(self.epsilon) and not self.reasons
-
-    def __str__(self) -> str:
-        if self.reasons:
-            return f"guarantee: none ({'; '.join(self.reasons)})"
-        if math.isinf(self.epsilon):
-            return "guarantee: none (epsilon = inf, nothing is noised)"
-        delta = f", delta = {rounded_up(self.delta)}" if self.delta else " (pure)"
-        return f"epsilon = {rounded_up(self.epsilon, 4)}{delta} for {self.unit}; {self.trust}"
-
-
 class Ledger:
     """Collects what was released about one data owner and refuses what exceeds the budget.
 
@@ -79,12 +54,10 @@ class Ledger:
         Who must be trusted for the guarantee to hold.
     """
 
-    def __init__(
-        self, budget: Budget, unit: str = RECORD_UNIT, trust: str = "nobody but the data owner is trusted"
-    ) -> None:
+    def __init__(self, budget: Budget, unit: str = RECORD_UNIT, trust: str = OWNER_ONLY) -> None:
         self.budget = budget
-        self.unit = unit
-        self.trust = trust
+        self.unit = Unit.of(unit)
+        self.trust = Trust.of(trust)
         self._entries: list[Entry] = []
         self._releases = 0
 

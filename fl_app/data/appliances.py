@@ -8,20 +8,20 @@ light columns; the two random columns are left out, and the date becomes hour, w
 from __future__ import annotations
 
 import io
-import math
 import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
 import numpy as np
 
 from dpforest.errors import SchemaError
 from dpforest.schema import Feature, Schema
+from dpforest.settings import Positive, Says
 from fl_app.data.cache import Clipped
 from fl_app.data.files import data_folder
-from fl_app.data.source import DataError, DataSource, Rows, bounded, check_choice, inside_bounds
+from fl_app.data.source import DataError, DataSource, Rows, SourceSettings, Text, bounded, inside_bounds
 
 FILE = "energydata_complete.csv"
 TARGET = "Appliances"
@@ -49,20 +49,18 @@ CALENDAR = (Feature("hour", 0.0, 24.0, "h"), Feature("weekday", 0.0, 6.0), Featu
 
 
 @dataclass(frozen=True)
-class AppliancesSettings:
+class AppliancesSettings(SourceSettings):
     """Where the table is, and the public range of the target.
 
     Parameters
     ----------
-    path : str or None
+    path
         Folder of ``energydata_complete.csv`` or of ``energydata_complete.csv.zip``, which may lie
-        in a folder of it; None means ``$DPFOREST_DATA/appliances``.
-    target_high : float
+        in a folder of it; null means ``$DPFOREST_DATA/appliances``.
+    target_high
         Largest target in Wh, the smallest being 0; more is clipped. 1080 is the largest value
         that the authors publish: public, though it came from the data. A lower one costs the few
         large values and needs less noise.
-    out_of_bounds : {"clip", "refuse"}
-        What to do with a cell outside its column's public bounds.
 
     Raises
     ------
@@ -70,15 +68,8 @@ class AppliancesSettings:
         A value is not allowed.
     """
 
-    path: str | None = None
-    target_high: float = PUBLISHED_MAXIMUM
-    out_of_bounds: Literal["clip", "refuse"] = "clip"
-
-    def __post_init__(self) -> None:
-        high = self.target_high
-        if isinstance(high, bool) or not (isinstance(high, int | float) and math.isfinite(high) and high > 0):
-            raise DataError(f"dataset.target_high {high!r} must be a number of Wh above 0")
-        check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
+    path: Text = None
+    target_high: Annotated[Positive, Says("be a number of Wh above 0")] = PUBLISHED_MAXIMUM
 
 
 class AppliancesSource(DataSource):

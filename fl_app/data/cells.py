@@ -81,8 +81,12 @@ class ArrowColumn:
     def __post_init__(self) -> None:
         import pyarrow as pa
 
-        if pa.types.is_dictionary(self.cells.type):
-            object.__setattr__(self, "cells", self.cells.cast(self.cells.type.value_type))
+        cells = self.cells
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.cast(cells.type.value_type)
+        if isinstance(cells.type, pa.BaseExtensionType):
+            cells = cells.cast(cells.type.storage_type)
+        object.__setattr__(self, "cells", cells)
 
     @property
     def holds_numbers(self) -> bool:
@@ -124,7 +128,10 @@ class ArrowColumn:
     def _is_text(self) -> bool:
         from pyarrow import types
 
-        kinds = (types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary)
+        kinds = (
+            types.is_string, types.is_large_string, types.is_string_view,
+            types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary,
+        )  # fmt: skip
         return any(kind(self.cells.type) for kind in kinds)
 
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import hashlib
 import http.client
@@ -24,7 +23,6 @@ from pathlib import Path, PurePosixPath
 
 from fl_app.data import appliances, german_credit, hapt, hugadb, wisdm
 from fl_app.data.source import DataError, check_choice
-from fl_app.screen import run_command
 
 UCI = "https://archive.ics.uci.edu/static/public"
 CHUNK = 1 << 20
@@ -259,24 +257,7 @@ def _unpack(published: Published, archive: Path, target: Path) -> None:
                 os.replace(temporary, target / name)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 0 when the files are there."""
-    parser = argparse.ArgumentParser(prog="python -m fl_app.data.download", description="Get a public data set.")
-    parser.add_argument("name", metavar="NAME", help=", ".join(CATALOGUE))
-    parser.add_argument("--to", metavar="FOLDER", type=Path, required=True, help="the files go into FOLDER/NAME")
-    parser.add_argument("--url", help="another address of the archive")
-    chosen = parser.parse_args(arguments)
-    try:
-        print(download(chosen.name, chosen.to, chosen.url))
-    except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped: run the same command again to go on", file=sys.stderr)
-        return 130
-    print(f"to use it: export DPFOREST_DATA={chosen.to.expanduser().absolute()}")
-    return 0
-
-
 if __name__ == "__main__":
-    run_command(main)
+    from fl_app.commands.cli import run_module
+
+    sys.exit(run_module("data download", "fl_app.data.download"))

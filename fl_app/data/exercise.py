@@ -7,28 +7,19 @@ order. `fl_app.data.quality` looks at every file before anything learns from it.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
 from dpforest.schema import Feature, Schema
+from dpforest.settings import OneOf, Positive, Range, Says, Seed, Whole, quoted
 from fl_app.data import quality
 from fl_app.data.cache import Clipped, Recent, state_of
 from fl_app.data.files import files_by_name
 from fl_app.data.quality import LABEL, SENSORS
-from fl_app.data.source import (
-    DataError,
-    DataSource,
-    Rows,
-    bounded,
-    check_choice,
-    check_integer,
-    check_text,
-    inside_bounds,
-)
+from fl_app.data.source import DataError, DataSource, Rows, SourceSettings, Text, bounded, inside_bounds
 from fl_app.data.synthetic import make_recordings
 from fl_app.data.table_file import SUFFIXES
 
@@ -50,29 +41,33 @@ _BOUNDS = {
 _UNITS = {"hr": "1/min", "spo2": "%", "ecg": "mV", "acc_x": "m/s^2", "acc_y": "m/s^2", "acc_z": "m/s^2"}
 
 
+Length = Annotated[Positive, Says("be a number above 0")]
+Ends = Annotated[tuple[float, float], Says("be two numbers, low and high")]
+
+
 @dataclass(frozen=True)
-class ExerciseSettings:
+class ExerciseSettings(SourceSettings):
     """Where the recordings are, or how they are made up.
 
     Parameters
     ----------
-    path : str or None
-        A folder with one CSV a device, or one file. None: every node has files of its own, named by ``data-path`` in
+    path
+        A folder with one CSV a device, or one file. Null: every node has files of its own, named by ``data-path`` in
         its node configuration.
-    synthetic : int or None
+    synthetic
         Make recordings up for so many people instead; see `fl_app.data.synthetic`.
-    synthetic_minutes : float
+    synthetic_minutes
         Length of a person's recordings together.
-    synthetic_seed : int
-    rows : int
+    synthetic_seed
+        Of the recordings that are made up.
+    rows
         Public order of magnitude of the rows of a device.
-    min_rows : int
+    min_rows
         Fewest good rows of a file; the LDP document asks for 100.
-    gap : float
+    gap
         Seconds; a longer pause, or a step back in time, starts a new recording.
-    bounds : mapping of str to (float, float)
-        Public ranges of the sensors.
-    out_of_bounds : {"clip", "refuse"}
+    bounds
+        Public ranges of the sensors, never read off the data; those not named keep the usual one.
 
     Raises
     ------
@@ -80,40 +75,25 @@ class ExerciseSettings:
         A value is not allowed.
     """
 
-    path: str | None = None
-    synthetic: int | None = None
-    synthetic_minutes: float = 50
-    synthetic_seed: int = 0
-    rows: int = 3000
-    min_rows: int = 100
-    gap: float = 60
-    bounds: Mapping[str, tuple[float, float]] = field(default_factory=lambda: dict(_BOUNDS))
-    out_of_bounds: Literal["clip", "refuse"] = "clip"
+    path: Text = None
+    synthetic: Annotated[int, Range(1, 10_000)] | None = None
+    synthetic_minutes: Length = 50
+    synthetic_seed: Seed = 0
+    rows: Whole = 3000
+    min_rows: Whole = 100
+    gap: Length = 60
+    bounds: Mapping[Annotated[str, OneOf(SENSORS)], Ends] = field(default_factory=lambda: dict(_BOUNDS))
 
     def __post_init__(self) -> None:
-        check_text("dataset.path", self.path)
-        check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
-        if self.synthetic is not None:
-            check_integer("dataset.synthetic", self.synthetic, 1, 10_000)
-            if self.path is not None:
-                raise DataError("dataset.path and dataset.synthetic exclude each other: read files, or make rows up")
-        check_integer("dataset.synthetic_seed", self.synthetic_seed, 0)
-        check_integer("dataset.rows", self.rows, 1)
-        check_integer("dataset.min_rows", self.min_rows, 1)
-        for name in ("synthetic_minutes", "gap"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise DataError(f"dataset.{name} {value!r} must be a number above 0")
+        if not isinstance(self.bounds, Mapping):
+            raise DataError(f"dataset.bounds {quoted(self.bounds)} must name a range [low, high] for each sensor")
+        super().__post_init__()
+        if self.synthetic is not None and self.path is not None:
+            raise DataError("dataset.path and dataset.synthetic exclude each other: read files, or make rows up")
         if self.synthetic_minutes > LONGEST_MINUTES:
             raise DataError(
                 f"dataset.synthetic_minutes {self.synthetic_minutes!r} must be at most {LONGEST_MINUTES}, a week"
             )
-        if not isinstance(self.bounds, Mapping):
-            raise DataError(f"dataset.bounds {self.bounds!r} must name a range [low, high] for each sensor")
-        for name, ends in self.bounds.items():
-            check_choice("dataset.bounds", name, SENSORS)
-            if not isinstance(ends, list | tuple) or len(ends) != 2:
-                raise DataError(f"dataset.bounds.{name} {ends!r} must be two numbers, low and high")
         given = {name: (float(low), float(high)) for name, (low, high) in self.bounds.items()}
         object.__setattr__(self, "bounds", {**_BOUNDS, **given})
 
@@ -130,6 +110,11 @@ class ExerciseSource(DataSource):
     def on_nodes(self) -> bool:
         """Whether only the nodes have rows."""
         return self.settings.path is None and self.settings.synthetic is None
+
+    @property
+    def is_made_up(self) -> bool:
+        """Whether the people are synthetic."""
+        return self.settings.synthetic is not None
 
     def at(self, path: str) -> ExerciseSource:
         """The rows of one node, all of one client."""

@@ -9,7 +9,8 @@ import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from fl_app.data.source import DataError, check_text
+from dpforest.settings import check_setting
+from fl_app.data.source import DataError, Text
 
 
 def data_folder(name: str, path: str | None) -> Path:
@@ -31,7 +32,7 @@ def data_folder(name: str, path: str | None) -> Path:
         f"set dataset.path to the folder of its files, or DPFOREST_DATA to the folder that holds {name}/; "
         f"to get them: python -m fl_app.data.download {name} --to FOLDER"
     )
-    check_text("dataset.path", path)
+    check_setting("dataset.path", path, Text, DataError)
     if path is not None:
         folder, origin = Path(path).expanduser(), "dataset.path"
     elif base := os.environ.get("DPFOREST_DATA"):

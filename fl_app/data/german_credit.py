@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from dpforest.errors import SchemaError
 from dpforest.schema import Feature, Schema
 from fl_app.data.cache import Clipped
 from fl_app.data.files import data_folder
-from fl_app.data.source import DataError, DataSource, Rows, bounded, check_choice, inside_bounds
+from fl_app.data.source import DataError, DataSource, Rows, SourceSettings, Text, bounded, inside_bounds
 
 FILE = "german.data"
 
@@ -72,16 +71,14 @@ RISKS = {"1": "good", "2": "bad"}
 
 
 @dataclass(frozen=True)
-class GermanCreditSettings:
+class GermanCreditSettings(SourceSettings):
     """Where the table is.
 
     Parameters
     ----------
-    path : str or None
-        Folder of ``german.data``, which may lie in a folder of it; None means
+    path
+        Folder of ``german.data``, which may lie in a folder of it; null means
         ``$DPFOREST_DATA/german_credit``.
-    out_of_bounds : {"clip", "refuse"}
-        What to do with a number outside its public bounds.
 
     Raises
     ------
@@ -89,11 +86,7 @@ class GermanCreditSettings:
         A value is not allowed.
     """
 
-    path: str | None = None
-    out_of_bounds: Literal["clip", "refuse"] = "clip"
-
-    def __post_init__(self) -> None:
-        check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
+    path: Text = None
 
 
 class GermanCreditSource(DataSource):

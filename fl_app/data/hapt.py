@@ -19,16 +19,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from dpforest.schema import Feature
+from dpforest.settings import Says
 from fl_app.data.files import data_folder, subject_files, text_contents
 from fl_app.data.motion import separate
 from fl_app.data.signals import Recording, SignalSource
-from fl_app.data.source import DataError
-from fl_app.data.windows import Groups, Windower, WindowSettings
+from fl_app.data.source import DataError, Text
+from fl_app.data.windows import Features, Groups, Windower, WindowSettings
 
 TEXT = re.compile(r"(acc|gyro)_exp(\d\d)_user(?P<subject>\d\d)\.txt")
 ARCHIVE = re.compile(r"RawData_user(?P<subject>\d\d)\.tar\.xz")
@@ -50,28 +51,21 @@ class HaptSettings(WindowSettings):
 
     Parameters
     ----------
-    classes : {12, 6}
+    classes
         12, or without the six postural transitions, the classes of the older UCI HAR set.
-    separate : bool
+    separate
         Take the features of body motion, gravity, angular velocity and their jerks (see
         `fl_app.data.motion`), as the published set does, instead of the two measured sensors.
-    path : str or None
+    path
         Folder that holds ``labels.txt`` and the ``acc_expEE_userNN.txt`` and
         ``gyro_expEE_userNN.txt`` files, or ``RawData_userNN.tar.xz`` archives of them; folders in
-        it are searched too. None means ``$DPFOREST_DATA/hapt``.
+        it are searched too. Null means ``$DPFOREST_DATA/hapt``.
     """
 
-    features: str | tuple[str, ...] = "uci"
-    classes: int = 12
+    features: Features = "uci"
+    classes: Annotated[Literal[12, 6], Says("be 12, or 6 for no postural transitions")] = 12
     separate: bool = True
-    path: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.classes, bool) or self.classes not in (6, 12):
-            raise DataError(f"dataset.classes {self.classes!r} must be 12, or 6 for no postural transitions")
-        if not isinstance(self.separate, bool):
-            raise DataError(f"dataset.separate {self.separate!r} must be true or false")
+    path: Text = None
 
 
 class HaptSource(SignalSource):

@@ -20,8 +20,8 @@ import numpy as np
 from dpforest.schema import Feature
 from fl_app.data.files import data_folder, subject_files, text_contents
 from fl_app.data.signals import Recording, SignalSource
-from fl_app.data.source import DataError
-from fl_app.data.windows import Groups, WindowSettings
+from fl_app.data.source import DataError, Text
+from fl_app.data.windows import Groups, Length, WindowSettings
 
 TEXT = re.compile(r"HuGaDB_v\d_various_(?P<subject>\d\d)_(\d\d)\.txt")
 ARCHIVE = re.compile(r"HuGaDB_v\d_various_(?P<subject>\d\d)\.tar\.bz2")
@@ -39,13 +39,13 @@ class HugadbSettings(WindowSettings):
 
     Parameters
     ----------
-    path : str or None
+    path
         Folder of the authors' ``HuGaDB_v1_various_SS_NN.txt`` files or of
-        ``HuGaDB_v1_various_SS.tar.bz2`` archives; None means ``$DPFOREST_DATA/hugadb``.
+        ``HuGaDB_v1_various_SS.tar.bz2`` archives; null means ``$DPFOREST_DATA/hugadb``.
     """
 
-    length: int = 60
-    path: str | None = None
+    length: Length = 60
+    path: Text = None
 
 
 class HugadbSource(SignalSource):

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from dpforest.schema import Schema
+from dpforest.settings import InnerShare, Positive, Range, Seed, Whole, check_setting
 from fl_app.data.cache import Recent
-from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer
+from fl_app.data.source import DataError, DataSettings, DataSource, Rows
 
 Kind = Literal["subject", "iid", "dirichlet", "quantity", "label_shares", "time_blocks", "overlap", "user_types"]
 UserType = Literal["A", "B", "C"]
 
 
 @dataclass(frozen=True)
-class Partition:
+class Partition(DataSettings):
     """How rows are divided among clients.
 
     Parameters
     ----------
-    kind : {"subject", "iid", "dirichlet", "quantity", "label_shares", "time_blocks", "overlap", "user_types"}
+    kind
         ``subject``: whole subjects. ``iid``: equal random shares of all rows. ``dirichlet``: each
         class is divided in proportions drawn from a symmetric Dirichlet distribution (Hsu et al.
         2019). ``quantity``: random rows, in shares drawn from one. ``label_shares``: random rows,
@@ -33,22 +33,22 @@ class Partition:
         training rows for itself, so that a row may lie with several; for comparisons with sources
         that did so. ``user_types``: whole subjects, of whom a third each keep all rows (A), a random
         sample of them (B) or some classes only (C), drawn by ``seed`` (Liu et al. 2022).
-    clients : int or None
-        Number of clients; None means one a subject, or one for each of ``shares``.
-    alpha : float
+    clients
+        Number of clients; null means one a subject, or one for each of ``shares``.
+    alpha
         Concentration of the Dirichlet distribution; a small one is more skewed.
-    seed : int
+    seed
         Of the random kinds.
-    shares : sequence of float
-        For ``label_shares``: the share of the first class in each client's rows, each between 0
-        and 1. It is met, with equally many rows for each client, when the mean is the share of
-        the first class in all rows; otherwise all are shifted towards it.
-    share : float
-        For ``overlap``: what each client draws of the training rows, above 0 and at most 1. For
+    shares
+        For ``label_shares``: the share of the first class in each client's rows. It is met, with equally many rows
+        for each client, when the mean is the share of the first class in all rows; otherwise all are shifted towards
+        it.
+    share
+        For ``overlap``: what each client draws of the training rows. For
         ``user_types``: what users of type B keep of their rows.
-    class_share : float
+    class_share
         For ``user_types``: what users of type C keep of the classes that they have (one at least).
-    whole_test : bool
+    whole_test
         For ``user_types``: rows are held out before types take any away, so that a user of type C
         is judged by classes that it never trained on. The paper's text says otherwise, but its
         figures for LRF hardly allow it.
@@ -59,51 +59,32 @@ class Partition:
         A value is not allowed.
     """
 
+    group = "partition."
+
     kind: Kind = "subject"
-    clients: int | None = None
-    alpha: float = 0.5
-    seed: int = 42
-    shares: tuple[float, ...] = ()
-    share: float = 0.5
-    class_share: float = 0.5
+    clients: Whole | None = None
+    alpha: Positive = 0.5
+    seed: Seed = 42
+    shares: tuple[InnerShare, ...] = ()
+    share: Annotated[float, Range(0, 1, above=True)] = 0.5
+    class_share: Annotated[float, Range(0, 1, above=True)] = 0.5
     whole_test: bool = False
 
     def __post_init__(self) -> None:
-        check_choice("partition.kind", self.kind, ["subject", *DEALERS, "overlap", "user_types"])
-        for name in ("share", "class_share"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not (isinstance(value, int | float) and 0 < value <= 1):
-                raise DataError(f"partition.{name} {value!r} must be a number above 0 and at most 1")
-        if not isinstance(self.whole_test, bool):
-            raise DataError(f"partition.whole_test {self.whole_test!r} must be true or false")
-        object.__setattr__(self, "shares", self._checked_shares())
+        super().__post_init__()
+        if bool(self.shares) != (self.kind == "label_shares"):
+            raise DataError(
+                f"partition.shares {list(self.shares)} and partition.kind {self.kind!r} do not fit: kind label_shares "
+                "needs one share a client, and no other kind has any"
+            )
+        object.__setattr__(self, "shares", tuple(map(float, self.shares)))
         if self.kind == "label_shares" and self.clients is None:
             object.__setattr__(self, "clients", len(self.shares))
-        if self.clients is not None:
-            check_integer("partition.clients", self.clients, 1)
-        number = isinstance(self.alpha, int | float) and not isinstance(self.alpha, bool)
-        if not (number and math.isfinite(self.alpha) and self.alpha > 0):
-            raise DataError(f"partition.alpha {self.alpha!r} must be a finite number above 0")
-        check_integer("partition.seed", self.seed, 0)
         if self.kind == "label_shares" and self.clients != len(self.shares):
             raise DataError(
                 f"partition.clients {self.clients} differs from the number of partition.shares, {len(self.shares)}: "
                 "give one share a client"
             )
-
-    def _checked_shares(self) -> tuple[float, ...]:
-        shares = self.shares
-        if not isinstance(shares, Sequence) or isinstance(shares, str):
-            raise DataError(f"partition.shares {shares!r} must be a list of numbers between 0 and 1")
-        if bool(shares) != (self.kind == "label_shares"):
-            raise DataError(
-                f"partition.shares {list(shares)} and partition.kind {self.kind!r} do not fit: kind label_shares needs "
-                "one share a client, and no other kind has any"
-            )
-        for share in shares:
-            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-                raise DataError(f"partition.shares {share!r} must be a number between 0 and 1")
-        return tuple(float(share) for share in shares)
 
     def count(self, source: DataSource) -> int:
         """Number of clients this partition makes of a data set.
@@ -262,14 +243,15 @@ def check_client(source: DataSource, partition: Partition, client: int, clients:
     DataError
         ``clients`` is not the partition's number, or ``client`` is not below it.
     """
-    check_integer("number of clients", clients, 1)
+    check_setting("number of clients", clients, Whole, DataError)
     expected = replace(partition, clients=partition.clients or clients).count(source)
     if clients != expected:
         raise DataError(
             f"the federation has {clients} nodes, but partition {partition.kind} of {source.name} makes {expected} "
             f"clients: start {expected} nodes (num-supernodes={expected}) or change partition.clients"
         )
-    check_integer("client", client, 0, clients - 1)
+    if isinstance(client, bool) or not isinstance(client, int) or not 0 <= client < clients:
+        raise DataError(f"client {client!r} must be a whole number, in 0 to {clients - 1}")
 
 
 @dataclass(frozen=True, eq=False)

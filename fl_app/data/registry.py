@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,7 +41,4 @@ def build_source(name: str, settings: Mapping[str, Any]) -> DataSource:
     """
     check_choice("dataset.name", name, SOURCES)
     source = SOURCES[name]
-    allowed = [field.name for field in dataclasses.fields(source.Settings)]
-    for key in settings:
-        check_choice(f"setting of data set {name}", key, allowed)
-    return source(source.Settings(**settings))
+    return source(source.Settings.from_mapping(settings, f"data set {name}"))

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
 import json
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from dpforest.errors import DPForestError, SchemaError
+from dpforest.errors import DPForestError, SchemaError, did_you_mean
 from dpforest.schema import Schema
+from dpforest.settings import Says, Settings, quoted
 from fl_app.data import cache
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,40 @@ _NAMED = 5  # columns in a message
 
 class DataError(DPForestError):
     """A data set is missing or malformed, or a setting about data is wrong."""
+
+
+Text = Annotated[str | None, Says("be text (one path or name) or null")]
+
+
+class DataSettings(Settings):
+    """Base of settings about data; a bad value is a `DataError`."""
+
+    error = DataError
+
+    @staticmethod
+    def unknown_word(value: Any, words: Sequence[str]) -> str:
+        """The sentence about a value that is none of the words."""
+        return f"{quoted(value)} is unknown:{did_you_mean(value, words)[1:]} there are {', '.join(words)}"
+
+
+@dataclass(frozen=True)
+class SourceSettings(DataSettings):
+    """Base of the settings of data sets.
+
+    Parameters
+    ----------
+    out_of_bounds
+        What to do with a cell outside its column's public bounds.
+    """
+
+    group = "dataset."
+
+    out_of_bounds: Literal["clip", "refuse"] = field(default="clip", kw_only=True)
+
+    @classmethod
+    def unknown_option(cls, name: str, where: str) -> str:
+        """The sentence about an option that does not exist."""
+        return f"setting of {where} {cls.unknown_word(name, [each.name for each in dataclasses.fields(cls)])}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +119,12 @@ class DataSource(ABC):
 
     Parameters
     ----------
-    settings : dataclass
-        An instance of the class attribute ``Settings``, frozen and validated. It has at least
-        ``out_of_bounds``.
+    settings : SourceSettings
+        An instance of the class attribute ``Settings``.
     """
 
     name: ClassVar[str]
-    Settings: ClassVar[type[Any]]
+    Settings: ClassVar[type[SourceSettings]]
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
@@ -99,6 +132,11 @@ class DataSource(ABC):
     @property
     def on_nodes(self) -> bool:
         """Whether the rows are at the nodes only, so that nobody else can name subjects or load anything."""
+        return False
+
+    @property
+    def is_made_up(self) -> bool:
+        """Whether the rows are nobody's, so that as many can be asked for as one likes."""
         return False
 
     def settings_for_nodes(self) -> dict[str, Any]:
@@ -281,7 +319,7 @@ def inside_bounds(X: np.ndarray, schema: Schema) -> np.ndarray:
     return schema.to_single(X)
 
 
-def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
+def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
     """Refuse a value that is not among the allowed names, and say which is nearest.
 
     Raises
@@ -289,35 +327,5 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
     DataError
         ``value`` is not allowed.
     """
-    options = list(allowed)
-    if value in options:
-        return
-    near = difflib.get_close_matches(str(value), options, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise DataError(f"{name} {value!r} is unknown: {hint}there are {', '.join(options)}")
-
-
-def check_text(name: str, value: Any) -> None:
-    """Refuse what is neither text nor nothing, such as a list.
-
-    Raises
-    ------
-    DataError
-        ``value`` is of another type.
-    """
-    if value is not None and not isinstance(value, str):
-        raise DataError(f"{name} {value!r} must be text (one path or name) or null")
-
-
-def check_integer(name: str, value: Any, low: int, high: int | None = None) -> None:
-    """Refuse what is not a whole number of at least ``low`` (and at most ``high``).
-
-    Raises
-    ------
-    DataError
-        ``value`` is out of range or no integer.
-    """
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < low or (high is not None and value > high):
-        limit = f"at least {low}" if high is None else f"in {low} to {high}"
-        raise DataError(f"{name} {value!r} must be a whole number, {limit}")
+    if value not in allowed:
+        raise DataError(f"{name} {DataSettings.unknown_word(value, list(allowed))}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from dpforest.settings import FromZero, InnerShare, Says, Seed, Share, Whole
 from fl_app.data.cache import Recent
 from fl_app.data.partition import (
     Partition,
@@ -19,7 +20,7 @@ from fl_app.data.partition import (
     group_subjects,
     typed_rows,
 )
-from fl_app.data.source import DataError, DataSource, Rows, check_choice, check_integer
+from fl_app.data.source import DataError, DataSettings, DataSource, Rows, check_choice
 
 VALIDATION_SHARE = 0.2
 NODE_TEST_SHARE = 0.2
@@ -28,33 +29,33 @@ _PUBLIC_STAGE = 2
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(DataSettings):
     """Which rows are held out.
 
     Parameters
     ----------
-    split : {"row", "time", "recording", "subject"}
+    split
         ``row``: random rows of each client, stratified by class. It flatters every model where
         neighbouring rows look alike. ``time``: the last rows of each recording, in the order of time.
         ``recording``: whole recordings of each client.
         ``subject``: all rows of some subjects, who take no part in training.
-    part : {"test", "validation"}
+    part
         ``validation`` holds out a fifth of the training rows (or as many more subjects) in the
         same way and leaves the test rows out of everything, so that settings can be tuned.
-    test_share : float
-        Share of rows or recordings to hold out, between 0 and 1.
-    seed : int
+    test_share
+        Share of rows or recordings to hold out.
+    seed
         Of the choice of rows or recordings.
-    fold : int
+    fold
         Which subjects are held out: block ``fold`` of a fixed random order.
-    held_out : int or None
-        Subjects a fold; None means a sixth of them.
-    public_share : float
+    held_out
+        Subjects a fold; null means a sixth of them.
+    public_share
         Share of the test rows (under ``split=recording``: of the test recordings) that is declared public: a method's
         server may see these rows, nobody trains on them, and no model is judged by them. They are the same for both
         values of ``part``. It stands for data of consenting people of the same kind; what such data would cost is
-        outside of any guarantee. From 0 (none) to below 1.
-    subjects : sequence of str
+        outside of any guarantee.
+    subjects
         Names of the subjects to hold out, for ``split=subject``, instead of a fold. Under
         ``part=validation`` the first ``held_out`` of the others in the fixed order are judged.
 
@@ -64,37 +65,23 @@ class Evaluation:
         A value is not allowed.
     """
 
+    group = "evaluation."
+
     split: Literal["row", "time", "recording", "subject"] = "row"
     part: Literal["test", "validation"] = "test"
-    test_share: float = 0.2
-    seed: int = 42
-    fold: int = 0
-    held_out: int | None = None
-    subjects: tuple[str, ...] = ()
-    public_share: float = 0.0
+    test_share: Annotated[InnerShare, Says("be between 0 and 1")] = 0.2
+    seed: Seed = 42
+    fold: FromZero = 0
+    held_out: Whole | None = None
+    subjects: Annotated[tuple[str, ...], Says("be a list of names, in quotes where they are numbers")] = ()
+    public_share: Annotated[Share, Says("be 0 (none) or a number below 1")] = 0.0
 
     def __post_init__(self) -> None:
-        check_choice("evaluation.split", self.split, ["row", "time", "recording", "subject"])
-        check_choice("evaluation.part", self.part, ["test", "validation"])
-        number = isinstance(self.test_share, int | float) and not isinstance(self.test_share, bool)
-        if not (number and 0 < self.test_share < 1):
-            raise DataError(f"evaluation.test_share {self.test_share!r} must be between 0 and 1")
-        number = isinstance(self.public_share, int | float) and not isinstance(self.public_share, bool)
-        if not (number and 0 <= self.public_share < 1):
-            raise DataError(f"evaluation.public_share {self.public_share!r} must be 0 (none) or a number below 1")
-        check_integer("evaluation.seed", self.seed, 0)
-        check_integer("evaluation.fold", self.fold, 0)
-        if self.held_out is not None:
-            check_integer("evaluation.held_out", self.held_out, 1)
-        names = self.subjects
-        is_list = isinstance(names, Sequence) and not isinstance(names, str)
-        if not is_list or not all(isinstance(name, str) for name in names):
-            raise DataError(f"evaluation.subjects {names!r} must be a list of names, in quotes where they are numbers")
-        object.__setattr__(self, "subjects", tuple(names))
-        if names and (self.split != "subject" or self.fold != 0):
+        super().__post_init__()
+        if self.subjects and (self.split != "subject" or self.fold != 0):
             raise DataError(
-                f"evaluation.subjects {list(names)} are held out by name: set evaluation.split=subject and leave "
-                "evaluation.fold at 0"
+                f"evaluation.subjects {list(self.subjects)} are held out by name: set evaluation.split=subject and "
+                "leave evaluation.fold at 0"
             )
 
 

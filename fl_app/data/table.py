@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,29 +19,27 @@ from dpforest.errors import SchemaError
 from dpforest.schema import Schema
 from fl_app.data.cache import Clipped, Recent, state_of
 from fl_app.data.files import files_by_name
-from fl_app.data.source import LARGE_SHARE, DataError, DataSource, Rows, bounded, check_choice, check_text
+from fl_app.data.source import LARGE_SHARE, DataError, DataSource, Rows, SourceSettings, Text, bounded
 from fl_app.data.table_file import SUFFIXES, TableFile, read_table
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class TableSettings:
+class TableSettings(SourceSettings):
     """Where the table is.
 
     Parameters
     ----------
-    path : str or None
-        A ``.csv`` or ``.parquet`` file, or a folder of them with one file a client. None: every node has a file or
+    path
+        A ``.csv`` or ``.parquet`` file, or a folder of them with one file a client. Null: every node has a file or
         folder of its own, named by ``data-path`` in its node configuration.
-    schema : str, mapping or None
+    schema
         The schema file (YAML), or its content; see `dpforest.schema.Schema.from_dict`.
-    client_column : str or None
+    client_column
         Names each row's client; needed for one file, not used for a folder.
-    recording_column : str or None
+    recording_column
         Names each row's recording; without it a client's rows are one recording.
-    out_of_bounds : {"clip", "refuse"}
-        What to do with a cell outside its column's public bounds.
 
     Raises
     ------
@@ -49,18 +47,15 @@ class TableSettings:
         A value is missing or not allowed.
     """
 
-    path: str | None = None
+    path: Text = None
     schema: str | Mapping[str, Any] | None = None
-    client_column: str | None = None
-    recording_column: str | None = None
-    out_of_bounds: Literal["clip", "refuse"] = "clip"
+    client_column: Text = None
+    recording_column: Text = None
 
     def __post_init__(self) -> None:
-        for name in ("path", "client_column", "recording_column"):
-            check_text(f"dataset.{name}", getattr(self, name))
         if not isinstance(self.schema, str | Mapping) or not self.schema:
             raise DataError("dataset.schema is missing: give the YAML file that names columns, bounds and classes")
-        check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
+        super().__post_init__()
 
 
 class TableSource(DataSource):

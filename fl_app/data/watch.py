@@ -15,14 +15,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from dpforest.schema import Feature
+from dpforest.settings import Says
 from fl_app.data.signals import Recording, SignalSource
 from fl_app.data.source import DataError
-from fl_app.data.windows import Groups, WindowSettings
+from fl_app.data.windows import Features, Groups, Length, WindowSettings
 
 PACKAGE = "seglearn"
 FILE = "watch_dataset.npy"
@@ -36,18 +37,13 @@ class WatchSettings(WindowSettings):
 
     Parameters
     ----------
-    classes : {7, 2}
+    classes
         The exercises, or only whether an exercise is done against a band or with a dumbbell (IR, ER, TRAP, ROW).
     """
 
-    features: str | tuple[str, ...] = "standard"
-    length: int = 50
-    classes: int = 7
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.classes, bool) or self.classes not in (2, 7):
-            raise DataError(f"dataset.classes {self.classes!r} must be 7, or 2 for free and resisted exercises")
+    features: Features = "standard"
+    length: Length = 50
+    classes: Annotated[Literal[7, 2], Says("be 7, or 2 for free and resisted exercises")] = 7
 
 
 EXERCISES = ("PEN", "ABD", "FEL", "IR", "ER", "TRAP", "ROW")

@@ -13,12 +13,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from dpforest.schema import Feature, GridScale
-from fl_app.data.source import DataError, check_choice, check_integer
+from dpforest.settings import OneOf, Range, Says, Whole
+from fl_app.data.source import DataError, SourceSettings
 
 Groups = Mapping[str, tuple[int, ...]]
 """Name of a sensor to the positions of its axes among the channels."""
@@ -317,22 +318,25 @@ FEATURE_SETS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+Features = Annotated[str, OneOf((RAW, *FEATURE_SETS))] | tuple[Annotated[str, OneOf(WINDOW_FEATURES)], ...]
+Length = Annotated[int, Range(2 * AR_ORDER, 10**9), Says(f"be a whole number, at least {2 * AR_ORDER}")]
+
+
 @dataclass(frozen=True)
-class WindowSettings:
+class WindowSettings(SourceSettings):
     """How raw signals become records.
 
     Parameters
     ----------
-    features : str or sequence of str
-        ``"raw"`` (each sample is a record), the name of a feature set, or names of features.
-    length : int
-        Samples a window.
-    step : int or None
-        Samples from one window's start to the next; None means ``length``.
-    overlap : {"refuse", "count"}
-        What to do with ``step < length``, where one raw sample has a part in several records.
-    out_of_bounds : {"clip", "refuse"}
-        What to do with a cell outside its channel's public bounds.
+    features
+        ``raw`` (each sample is a record), the name of a feature set, or a list of features.
+    length
+        Samples a window, where features are not raw.
+    step
+        Samples from one window's start to the next; null means ``length``.
+    overlap
+        What to do with ``step < length``, where one raw sample has a part in several records: refuse it, or count it
+        in the privacy unit.
 
     Raises
     ------
@@ -340,28 +344,15 @@ class WindowSettings:
         A value is not allowed.
     """
 
-    features: str | tuple[str, ...] = RAW
-    length: int = 128
-    step: int | None = None
+    features: Features = RAW
+    length: Length = 128
+    step: Whole | None = None
     overlap: Literal["refuse", "count"] = "refuse"
-    out_of_bounds: Literal["clip", "refuse"] = "clip"
 
     def __post_init__(self) -> None:
-        if isinstance(self.features, str):
-            check_choice("dataset.features", self.features, [RAW, *FEATURE_SETS])
-        else:
-            if not isinstance(self.features, Sequence) or not self.features:
-                raise DataError(
-                    f"dataset.features {self.features!r} must be raw, {', '.join(FEATURE_SETS)}, or a list of features"
-                )
-            object.__setattr__(self, "features", tuple(self.features))
-            for name in self.features:
-                check_choice("dataset.features", name, WINDOW_FEATURES)
-        check_integer("dataset.length", self.length, 2 * AR_ORDER)
-        if self.step is not None:
-            check_integer("dataset.step", self.step, 1)
-        check_choice("dataset.overlap", self.overlap, ["refuse", "count"])
-        check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
+        super().__post_init__()
+        if not self.features:
+            raise DataError(f"dataset.features [] must be raw, {', '.join(FEATURE_SETS)}, or a list of features")
         if self.records_per_sample > 1 and self.overlap == "refuse":
             raise DataError(
                 f"dataset.step {self.step} is below dataset.length {self.length}: one raw sample would be in "

@@ -14,17 +14,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from dpforest.schema import Feature, Schema
 from fl_app.data.cache import Clipped, Recent, state_of
 from fl_app.data.files import data_folder, tar_members
-from fl_app.data.source import DataError, DataSource, Rows, bounded, check_choice, inside_bounds
+from fl_app.data.source import DataError, DataSource, Rows, SourceSettings, Text, bounded, inside_bounds
 
 Sensor = Literal["watch_accel", "watch_gyro", "phone_accel", "phone_gyro"]
-SENSORS = ("watch_accel", "watch_gyro", "phone_accel", "phone_gyro")
+SENSORS = get_args(Sensor)
 SUBJECTS = tuple(str(number) for number in range(1600, 1651) if number != 1614)
 # their files of this sensor are copies of subject 1610's
 FAULTY: Mapping[str, tuple[str, ...]] = {"phone_accel": ("1611", "1612", "1613", "1615", "1616", "1617")}
@@ -71,19 +71,18 @@ def features(sensor: Sensor) -> tuple[Feature, ...]:
 
 
 @dataclass(frozen=True)
-class WisdmSettings:
+class WisdmSettings(SourceSettings):
     """Which sensor, and where its files are.
 
     Parameters
     ----------
-    sensor : {"watch_accel", "watch_gyro", "phone_accel", "phone_gyro"}
-        For ``phone_accel`` six subjects are left out, whose files are copies of another's.
-    path : str or None
+    sensor
+        Of the watch (50 subjects with the accelerometer) or of the phone. For ``phone_accel`` six subjects are left
+        out, whose files are copies of another's.
+    path
         Folder of ``arff_<sensor>.tar.xz`` archives or of the authors'
-        ``data_SSSS_<accel|gyro>_<phone|watch>.arff`` files; folders in it are searched too. None
+        ``data_SSSS_<accel|gyro>_<phone|watch>.arff`` files; folders in it are searched too. Null
         means ``$DPFOREST_DATA/wisdm``.
-    out_of_bounds : {"clip", "refuse"}
-        What to do with a cell outside its feature's public bounds.
 
     Raises
     ------
@@ -92,12 +91,7 @@ class WisdmSettings:
     """
 
     sensor: Sensor = "watch_accel"
-    path: str | None = None
-    out_of_bounds: Literal["clip", "refuse"] = "clip"
-
-    def __post_init__(self) -> None:
-        check_choice("dataset.sensor", self.sensor, SENSORS)
-        check_choice("dataset.out_of_bounds", self.out_of_bounds, ["clip", "refuse"])
+    path: Text = None
 
 
 class WisdmSource(DataSource):

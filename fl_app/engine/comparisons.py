@@ -33,7 +33,7 @@ def add_runs_beside(run: Run, grid: Grid, nodes: dict[int, int] | None) -> None:
         except (DPForestError, TooFewClients) as error:
             log.warning("no comparison with %s: %s", name, error)
             continue
-        primary = primary_metric(other.metrics)
+        primary = primary_metric(other.metrics).name
         scores = {row["client"]: row[primary] for row in other.clients if primary in row}
         for row in run.clients:
             if row["client"] in scores:

@@ -8,19 +8,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from dpforest.checks import check_whole
 from dpforest.errors import DPForestError
+from dpforest.guarantee import Trust
 from dpforest.ledger import RECORD_UNIT, Budget, check_delta_for
 from dpforest.schema import Schema
+from dpforest.settings import Positive, Range, Says, Seed, Settings, quoted
 from fl_app.data import DataSource, Evaluation, Partition, build_source, client_roles, client_schema, public_rows
 from strategies.federation.cohort import Cohort, choose_cohort
 from strategies.method import Method, Task
 from strategies.registry import get_method
-from strategies.settings import build_settings
 
 
 class ConfigurationError(DPForestError):
@@ -43,40 +43,45 @@ def level_epsilon(level: Any) -> float:
         return 1.0
     if not isinstance(level, str) or level not in LEVELS:
         told = ", ".join(f"{name} (epsilon {epsilon:g})" for name, epsilon in LEVELS.items())
-        raise ConfigurationError(f"privacy.level {level!r} must be one of {told}, or null")
+        raise ConfigurationError(f"privacy.level {quoted(level)} must be one of {told}, or null")
     return LEVELS[level]
 
 
 @dataclass(frozen=True)
-class Privacy:
+class Privacy(Settings):
     """The budget of each client over the whole run.
 
     Parameters
     ----------
-    epsilon : float
+    epsilon
         Total; ``inf`` for a run without privacy.
-    delta : float
+    delta
         0 for pure differential privacy.
-    level : {"none", "low", "medium", "high"} or None
+    level
         A name for an epsilon, inf, 10, 1 or 0.1, which then must not say anything else.
-    noise : {"seeded", "secure"}
+    noise
         ``seeded`` noise is reproducible and for simulations only; a real node always uses ``secure``.
     """
 
-    epsilon: float = 1.0
-    delta: float = 0.0
-    noise: Literal["seeded", "secure"] = "seeded"
+    group = "privacy."
+    error = ConfigurationError
+
+    epsilon: Annotated[float, Range(0, above=True, infinite=True)] = 1.0
+    delta: Annotated[float, Range(0, 1, below=True)] = 0.0
+    noise: Annotated[Literal["seeded", "secure"], Says("be seeded or secure")] = "seeded"
     level: Literal["none", "low", "medium", "high"] | None = None
 
     def __post_init__(self) -> None:
-        Budget(self.epsilon, self.delta)
+        try:
+            Budget(self.epsilon, self.delta)
+        except OverflowError:
+            raise ConfigurationError("privacy.epsilon and privacy.delta must fit double precision") from None
         if self.level is not None and level_epsilon(self.level) != self.epsilon:
             raise ConfigurationError(
                 f"privacy.level {self.level} is epsilon {level_epsilon(self.level):g}, and privacy.epsilon says "
                 f"{self.epsilon:g}: give one of them"
             )
-        if self.noise not in ("seeded", "secure"):
-            raise ConfigurationError(f"privacy.noise {self.noise!r} must be seeded or secure")
+        super().__post_init__()
 
     @property
     def budget(self) -> Budget:
@@ -85,54 +90,48 @@ class Privacy:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Experiment(Settings):
     """Everything that defines a run's numbers.
 
     Parameters
     ----------
-    strategy : mapping
+    strategy
         ``name`` of the method and its settings.
-    dataset : mapping
+    dataset
         ``name`` of the data set and its settings.
-    partition : Partition
+    partition
         Who holds which rows.
-    evaluation : Evaluation
+    evaluation
         Which rows are held out.
-    privacy : Privacy
+    privacy
         The budget.
-    seed : int
+    seed
         Of all simulated randomness.
-    rounds : int or None
-        None: the method's own default.
-    min_clients : float
-        Share of the asked clients that must answer in every round (above 0, at most 1).
-    timeout : float
+    rounds
+        Null: the method's own default.
+    min_clients
+        Share of the asked clients that must answer in every round.
+    timeout
         Seconds to wait for the answers of one exchange.
-    memorization : tuple of int
+    memorization
         Numbers of test rows a client for the memorization rate; empty: not measured.
     """
+
+    error = ConfigurationError
 
     strategy: Mapping[str, Any]
     dataset: Mapping[str, Any]
     partition: Partition = field(default_factory=Partition)
     evaluation: Evaluation = field(default_factory=Evaluation)
     privacy: Privacy = field(default_factory=Privacy)
-    seed: int = 0
-    rounds: int | None = None
-    min_clients: float = 0.5
-    timeout: float = 600.0
-    memorization: tuple[int, ...] = ()
+    seed: Seed = 0
+    rounds: Annotated[int, Range(1, 10_000)] | None = None
+    min_clients: Annotated[float, Range(0, 1, above=True), Says("be a share above 0, at most 1")] = 0.5
+    timeout: Annotated[Positive, Says("be a number of seconds above 0")] = 600.0
+    memorization: tuple[Annotated[int, Range(1, 10**9)], ...] = ()
 
     def __post_init__(self) -> None:
-        check_whole("seed", self.seed, 0, 2**63 - 1)
-        if self.rounds is not None:
-            check_whole("rounds", self.rounds, 1, 10_000)
-        if not (isinstance(self.min_clients, int | float) and 0 < self.min_clients <= 1):
-            raise ConfigurationError(f"min_clients {self.min_clients!r} must be a share above 0, at most 1")
-        if not (isinstance(self.timeout, int | float) and math.isfinite(self.timeout) and self.timeout > 0):
-            raise ConfigurationError(f"timeout {self.timeout!r} must be a number of seconds above 0")
-        for n in self.memorization:
-            check_whole("memorization", n, 1, 10**9)
+        super().__post_init__()
         # Built once here, so that a bad name or value is refused before anything starts.
         _ = self.method, self.settings, self.source
 
@@ -145,7 +144,7 @@ class Experiment:
     def settings(self) -> Any:
         """The method's settings."""
         values = {key: value for key, value in self.strategy.items() if key != "name"}
-        return build_settings(self.method.settings, values, f"strategy {self.method.name}")
+        return self.method.settings.from_mapping(values, f"strategy {self.method.name}")
 
     @property
     def noise(self) -> str:
@@ -153,7 +152,7 @@ class Experiment:
         return self.privacy.noise
 
     @cached_property
-    def trust(self) -> str:
+    def trust(self) -> Trust:
         """Who must be trusted for the guarantee."""
         return self.method.trust_under(self.settings)
 
@@ -311,18 +310,12 @@ class Experiment:
             group = dict(group)
             if name == "privacy":
                 group["epsilon"] = _epsilon(group.get("epsilon", level_epsilon(group.get("level"))))
-            values[name] = build_settings(kind, group, name)
-        memorization = values.get("memorization") or ()
-        if not isinstance(memorization, list | tuple):
-            raise ConfigurationError(
-                f"memorization {memorization!r} must be a list of numbers of rows, such as [10, 100]"
-            )
-        values["memorization"] = tuple(memorization)
+            values[name] = kind.from_mapping(group, name)
+        values["memorization"] = values.get("memorization") or ()
         for name in ("strategy", "dataset"):
             if not isinstance(values.get(name), Mapping):
                 raise ConfigurationError(f"{name} {values.get(name)!r}: expected a group with a name and settings")
-        experiment: Experiment = build_settings(cls, values, "experiment")
-        return experiment
+        return cls.from_mapping(values, "experiment")
 
     @classmethod
     def from_json(cls, text: str) -> Experiment:

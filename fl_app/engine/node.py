@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
 from flwr.app import Context
 
-from fl_app.data import client_data, node_data
+from fl_app.data import DataError, DataSource, client_data, node_data
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.node_state import node_secret
 from strategies.flower_compat import is_simulated
 from strategies.node.answer import Host
 from strategies.node.consent import Refused
+
+
+def check_has_data(source: DataSource, context: Context) -> None:
+    """Hold a data set against a real node's ``data-path``; no row is read.
+
+    Raises
+    ------
+    Refused
+        The node cannot have such a data set, whatever is in its files.
+    """
+    path = context.node_config.get("data-path")
+    if path is None:
+        if source.on_nodes:
+            raise Refused("this node has no data-path; its owner sets it in the node configuration")
+        if source.is_made_up:
+            raise Refused(f"a real node makes no rows up for {source.name}; its owner sets data-path to files")
+        return
+    if not isinstance(path, str) or not path:
+        raise Refused(f"this node's data-path {path!r} must be the path of a file or a folder")
+    if "\0" in path or not Path(path).expanduser().exists():
+        raise Refused("this node's data-path must be the path of a file or a folder that is there")
+    try:
+        source.at(path)
+    except DataError as error:
+        raise Refused(str(error)) from None
 
 
 class ExperimentHost(Host[Experiment]):
@@ -36,6 +62,7 @@ class ExperimentHost(Host[Experiment]):
                 f"windows overlap (dataset.overlap=count): a raw sample would be in up to {records} records and cost "
                 f"{records} x epsilon; on real nodes set dataset.step to dataset.length or more"
             )
+        check_has_data(plan.source, context)
         node_secret(context.node_config)
 
     def rows(

@@ -35,7 +35,9 @@ def state_folder(node_config: Mapping[str, Any]) -> Path:
     chosen, base = node_config.get("state-folder"), os.environ.get("XDG_STATE_HOME")
     try:
         if chosen is not None:
-            folder = Path(str(chosen)).expanduser()
+            if not isinstance(chosen, str) or not chosen:
+                raise ValueError(f"state-folder {chosen!r} is no path")
+            folder = Path(chosen).expanduser()
         else:
             folder = (Path(base) if base else Path("~/.local/state").expanduser()) / "dpforest"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

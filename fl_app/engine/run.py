@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,10 +18,17 @@ from strategies.federation.result import Exchange, Failure, FederatedResult
 from strategies.federation.strategy import MethodStrategy
 from strategies.federation.traffic import Traffic
 from strategies.method import ServerSide
-from strategies.metrics import add_sums, confusion_matrix, memorization_rate, primary_metric, summarize
+from strategies.metrics import (
+    add_sums,
+    confusion_matrix,
+    count_rows,
+    memorization_rate,
+    metrics_of,
+    primary_metric,
+    summarize,
+)
 
 log = logging.getLogger(__name__)
-_BINARY = {"precision": "precision", "recall": "recall", "f1": "F1", "roc_auc": "ROC-AUC", "log_loss": "log loss"}
 
 
 @dataclass
@@ -119,13 +126,10 @@ def _say(on_round: Callable[[int, int, str], None], exchange: Exchange, side: Se
 
 def _words(row: dict[str, Any], side: ServerSide[Any]) -> str:
     parts = [f"{row['answered']}/{row['asked']} clients"]
-    if "accuracy" in row:
-        parts.append(f"accuracy {row['accuracy']:.3f}")
-    if "precision" in row:
-        parts += [f"{word} {row[name]:.3f}" for name, word in _BINARY.items() if name in row]
+    scores = [metric for metric in metrics_of() if metric.log and metric.name in row]
+    parts += [f"{metric.label} {row[metric.name]:{metric.log}}" for metric in scores]
+    if "confusion" in row:
         parts.append(f"true by predicted [{row['confusion']}]")
-    if "r2" in row:
-        parts.append("MSE {mse:.0f}, MAE {mae:.1f}, R^2 {r2:.3f}, Pearson {pearson:.3f}".format(**row))
     if words := side.progress():
         parts.append(words)
     return ", ".join(parts)
@@ -137,16 +141,14 @@ def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[st
     if evaluations:
         sums = add_sums(each.sums for each in evaluations)
         metrics |= summarize(sums)
-        primary = primary_metric(metrics)
+        primary = primary_metric(metrics).name
         scores = {each.client: summarize(each.sums)[primary] for each in evaluations}
         metrics["worst_client"] = min(scores.values())
         metrics["best_client"] = max(scores.values())
         if "confusion" in sums:
             metrics["confusion"] = confusion_matrix(sums)
             metrics["classes"] = list(schema.classes)
-            metrics["test_rows"] = int(sum(sums["confusion"]))
-        else:
-            metrics["test_rows"] = int(sums["moments"][0])
+        metrics["test_rows"] = count_rows(sums)
     metrics |= {
         "clients": len(result.cohort.train),
         "rounds": len(rows),
@@ -190,8 +192,7 @@ def _client_rows(experiment: Experiment, result: FederatedResult) -> list[dict[s
             row["type"] = user_type(experiment.partition, client, result.cohort.total)
         if client in by_client:
             sums = by_client[client].sums
-            row |= summarize(sums)
-            row["test_rows"] = int(sum(sums["confusion"]) if "confusion" in sums else sums["moments"][0])
+            row |= summarize(sums) | {"test_rows": count_rows(sums)}
         row |= result.side.client_facts(client, result.ledgers.get(client))
         row |= {"bytes_down": traffic.down, "bytes_up": traffic.up}
         row["failures"] = sum(f.client == client for f in result.failures)
@@ -201,8 +202,7 @@ def _client_rows(experiment: Experiment, result: FederatedResult) -> list[dict[s
 
 def _privacy(experiment: Experiment, result: FederatedResult) -> dict[str, Any]:
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
-    worst_ledger = result.ledgers[result.worst_client]
-    guarantee = worst_ledger.guarantee()
+    guarantee = replace(result.guarantee, unit=experiment.method.unit, trust=experiment.trust)
     notes = []
     if experiment.source.records_per_sample > 1 and guarantee.holds:
         samples = experiment.source.records_per_sample
@@ -213,12 +213,8 @@ def _privacy(experiment: Experiment, result: FederatedResult) -> dict[str, Any]:
             f"{share:g} of the test rows are declared public: the server may see them in clear, outside the guarantee"
         )
     return {
-        "guarantee": str(guarantee),
-        "epsilon": "inf" if guarantee.epsilon == float("inf") else guarantee.epsilon,
-        "delta": guarantee.delta,
-        "unit": worst_ledger.unit,
+        **guarantee.to_dict(),
         "record": experiment.source.record,
-        "trust": worst_ledger.trust,
         "note": "; ".join(notes),
         "evaluation": _about_evaluation(result),
         "noise": "seeded: for simulation only" if result.noise == "seeded" else "secure",

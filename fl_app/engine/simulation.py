@@ -7,11 +7,11 @@ background thread; its ServerApp hands its grid out and waits until the session 
 from __future__ import annotations
 
 import logging
-import os
+import sys
 import threading
 import time
-import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -107,6 +107,19 @@ class WindowedGrid(Grid):
         return replies
 
 
+@contextmanager
+def _hidden(module: str) -> Iterator[None]:
+    """Let imports of a module fail as if it were not installed, unless it is loaded already."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+
+
 class SimulationSession:
     """A running Flower simulation; use it as a context manager.
 
@@ -161,7 +174,11 @@ class SimulationSession:
             self._close.wait()
 
         try:
-            from flwr.simulation import run_simulation
+            with _hidden("tensorflow"):
+                # Flower's Ray backend loads it if it is there, for a GPU setting that is not used here: seconds, and
+                # notes on the screen. Workers load it when they need it.
+                import flwr.server.superlink.fleet.vce.backend.raybackend  # noqa: F401
+                from flwr.simulation import run_simulation
 
             run_simulation(
                 server_app=server_app,
@@ -178,13 +195,7 @@ class SimulationSession:
         # "local" starts a Ray of its own. Without an address Ray would look for one that is there, and wait for minutes
         # where it finds what a dead cluster left.
         address = self._address or "local"
-        init_args = {"include_dashboard": False, "log_to_driver": False, "address": address}
+        init_args = {
+            "include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR, "address": address
+        }  # fmt: skip
         return {"init_args": init_args, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
-
-
-def quiet_flower() -> None:
-    """Keep Flower's and Ray's notices off a user's screen; warnings and errors stay."""
-    os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
-    os.environ.setdefault("RAY_DEDUP_LOGS", "1")
-    logging.getLogger("flwr").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", category=FutureWarning, module="ray")

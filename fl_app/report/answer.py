@@ -11,35 +11,40 @@ from typing import Any
 
 import pandas as pd
 
+from dpforest.guarantee import RECORD_UNIT
 from dpforest.ledger import rounded_up
-from fl_app.figures.base import METRICS, short_delta, short_trust
-from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
+from fl_app.report.sections import Section
 from fl_app.report.statistics import FEWEST_SEEDS, Difference, Interval, difference, mean_interval, over_folds
-from fl_app.tables import decimals
+from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN, FinishedRun
+from fl_app.results.text import decimals, short_delta
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A method's setting at one epsilon, with what it reached by seed and fold, and by run and client."""
+    """A method's setting at one epsilon: its first run, and what it reached by seed and fold, and by run and client."""
 
-    setting: str
-    row: dict[str, object]
+    run: FinishedRun
     score: Interval
     seeds: dict[tuple[Any, Any], float]
     clients: dict[tuple[Any, Any], tuple[float, float]]
 
     @property
+    def setting(self) -> str:
+        """The method with what tells it apart."""
+        return self.run.setting
+
+    @property
     def trust(self) -> str:
-        """Whom its guarantee trusts, in short."""
-        return short_trust(str(self.row["trust"]))
+        """The trust model of its guarantee."""
+        return self.run.guarantee.trust.model
 
     @property
     def delta(self) -> str:
         """The delta of its guarantee."""
-        return short_delta(float(str(self.row["delta"])))
+        return short_delta(self.run.budget.delta)
 
     @property
-    def runs(self) -> str:
+    def seeds_in_words(self) -> str:
         """How many seeds its score rests on; folds of a seed are no more seeds."""
         folds = max(Counter(seed for seed, _ in self.seeds).values())
         return f"{_seeds(self.score.n)}{f' of {folds} folds' if folds > 1 else ''}"
@@ -47,14 +52,17 @@ class Contender:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The methods with a valid guarantee for one unit at one epsilon, the best first, and their gaps to the best."""
+    """The methods with a valid guarantee for one unit at one epsilon, the best first, and their gaps to the best.
+
+    ``ahead_unproven`` is the best method without a valid guarantee, where it is ahead of them all.
+    """
 
     section: Section
     unit: str
     epsilon: float
     ranking: tuple[Contender, ...]
     gaps: tuple[Difference, ...]
-    tempting: Contender | None
+    ahead_unproven: Contender | None
 
     @property
     def best(self) -> Contender:
@@ -85,14 +93,14 @@ class Verdict:
 
     def words(self) -> str:
         """The verdict as a few sentences."""
-        best, metric = self.best, METRICS[self.section.metric]
+        best, metric = self.best, self.section.metric.label
         leads = f"is best: {metric}"
         if len(self.ranking) == 1:
             leads = f"reaches {metric}"
         elif self.ties:
             leads = f"has the highest mean {metric}:"
         text = f"At epsilon {rounded_up(self.epsilon)} per {self.unit}, {best.setting} {leads} {_number(best.score)}"
-        text += f" ({'; '.join([best.runs, best.delta, *([best.trust] if self.mixed_trust else [])])})"
+        text += f" ({'; '.join([best.seeds_in_words, best.delta, *([best.trust] if self.mixed_trust else [])])})"
         if len(self.ranking) == 1:
             text += "; no other method with a guarantee was run here."
         else:
@@ -106,8 +114,9 @@ class Verdict:
             if trust not in named:
                 text += f" With another trust model ({trust}), {first.setting} has the highest mean: "
                 text += f"{_number(first.score)}."
-        if self.tempting is not None:
-            text += f" {self.tempting.setting} shows {_number(self.tempting.score)}, but without a valid guarantee."
+        if self.ahead_unproven is not None:
+            ahead = self.ahead_unproven
+            text += f" {ahead.setting} shows {_number(ahead.score)}, but without a valid guarantee."
         return text
 
 
@@ -121,7 +130,7 @@ class Answer:
 
     def headline(self) -> str:
         """Who leads over which range of epsilon, in one sentence a privacy unit."""
-        if self.section.metric not in self.section.frame or self.section.frame[self.section.metric].isna().all():
+        if not self.section.has_scores or self.section.frame[self.section.metric.name].isna().all():
             return "No run here has test metrics, so there is nothing to compare."
         if not self.verdicts:
             return "No method with a valid guarantee was run here."
@@ -145,18 +154,18 @@ class Answer:
             said.append(f"Not compared, as every run of it failed or was refused: {missing}.")
         if self.reference is not None:
             said.append(
-                f"Without privacy, {self.reference.setting} reaches {METRICS[self.section.metric]} "
-                f"{_number(self.reference.score)} ({self.reference.runs})."
+                f"Without privacy, {self.reference.setting} reaches {self.section.metric.label} "
+                f"{_number(self.reference.score)} ({self.reference.seeds_in_words})."
             )
         return said
 
 
 def answer(section: Section) -> Answer:
-    """Judge a section's runs."""
+    """Compare a section's runs."""
     frame = section.frame
-    if section.metric not in frame:
+    if not section.has_scores:
         return Answer(section, [], None)
-    known = frame[frame[section.metric].notna()]
+    known = frame[frame[section.metric.name].notna()]
     private = known[(known["state"] == PRIVATE)]
     verdicts = []
     for (unit, at), here in private.groupby(["per", "epsilon"]):
@@ -165,33 +174,32 @@ def answer(section: Section) -> Answer:
         best = ranking[0]
         gaps = tuple(difference(best.seeds, other.seeds, best.clients, other.clients) for other in ranking[1:])
         unproven = known[(known["state"] == UNPROVEN) & (known["epsilon"] == epsilon) & (known["per"] == unit)]
-        tempting = [other for other in _ranked(section, unproven) if other.score.mean > best.score.mean]
-        verdicts.append(Verdict(section, str(unit), epsilon, ranking, gaps, tempting[0] if tempting else None))
-    verdicts.sort(key=lambda verdict: (verdict.unit != "record", verdict.unit, verdict.epsilon))
+        ahead = [other for other in _ranked(section, unproven) if other.score.mean > best.score.mean]
+        verdicts.append(Verdict(section, str(unit), epsilon, ranking, gaps, ahead[0] if ahead else None))
+    verdicts.sort(key=lambda verdict: (verdict.unit != RECORD_UNIT.name, verdict.unit, verdict.epsilon))
     reference = _ranked(section, known[known["state"] == OPEN])
     return Answer(section, verdicts, reference[0] if reference else None)
 
 
 def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
     """The settings among some runs, the highest mean first. A seed that was run twice counts once."""
-    classes = section.metric == "accuracy"
-    judged = section.clients[section.clients["number"].isin(here.index)]
+    metric, name = section.client_metric, section.client_metric.name
+    scored = section.clients[section.clients["number"].isin(here.index)]
     found = []
-    for setting, runs in here.groupby("setting"):
+    for _, runs in here.groupby("setting"):
         reached: dict[tuple[Any, Any], list[float]] = {}
-        for row in (section.rows[number] for number in runs.index):
-            seed, fold, *draws = row["pair"]
-            reached.setdefault(((seed, *draws), fold), []).append(float(row[section.metric]))
+        for run in (section.runs[number] for number in runs.index):
+            seed, fold, *draws = run.draw
+            reached.setdefault(((seed, *draws), fold), []).append(float(run.metrics[section.metric.name]))
         seeds = {draw: sum(scores) / len(scores) for draw, scores in reached.items()}
         clients: dict[tuple[Any, Any], tuple[float, float]] = {}
-        name = "accuracy" if classes else "mse"
-        if name in judged:
-            own = judged[judged["number"].isin(runs.index) & judged[name].notna()]
-            sign = 1 if classes else -1
-            lines = zip(own["number"], own["deal"], own["client"], sign * own[name], own["test_rows"], strict=True)
-            clients = {(section.rows[n]["pair"], (deal, c)): (score, rows) for n, deal, c, score, rows in lines}
+        if name in scored:
+            own = scored[scored["number"].isin(runs.index) & scored[name].notna()]
+            columns = own["number"], own["assignment"], own["client"], metric.sign * own[name], own["test_rows"]
+            lines = zip(*columns, strict=True)
+            clients = {(section.runs[n].draw, (which, c)): (score, rows) for n, which, c, score, rows in lines}
         score = mean_interval(list(over_folds(seeds).values()))
-        found.append(Contender(str(setting), section.rows[runs.index[0]], score, seeds, clients))
+        found.append(Contender(section.runs[runs.index[0]], score, seeds, clients))
     return tuple(sorted(found, key=lambda contender: -contender.score.mean))
 
 

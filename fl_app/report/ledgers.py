@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpforest.ledger import rounded_up
-from fl_app.report.gather import OPEN, PRIVATE, UNPROVEN, Section
+from fl_app.report.sections import Section, nearest_to_one
+from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN, FinishedRun
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Promise:
-    """What one setting promises at one epsilon, and the releases of its worst-protected client."""
+class Disclosure:
+    """What one setting guarantees at one epsilon, and the releases of its worst-protected client."""
 
     setting: str
     epsilon: float
@@ -35,42 +36,42 @@ class Promise:
     others: str
 
 
-def promises(section: Section) -> list[Promise]:
+def disclosures(section: Section) -> list[Disclosure]:
     """One table a setting, at the epsilon nearest to 1; the others that were run are named."""
     found = []
-    for setting, runs in section.frame.groupby("setting"):
-        finite = sorted({float(epsilon) for epsilon in runs["epsilon"] if math.isfinite(epsilon)})
-        chosen = min(finite, key=lambda epsilon: abs(math.log(epsilon))) if finite else math.inf
-        number = runs.index[runs["epsilon"] == chosen][0]
-        others = ", ".join(rounded_up(epsilon) for epsilon in finite if epsilon != chosen)
-        found.append(_promise(str(setting), chosen, section.rows[number]["state"], section.runs[number], others))
+    for _, runs in section.frame.groupby("setting"):
+        epsilons = sorted({float(epsilon) for epsilon in runs["epsilon"]})
+        chosen = nearest_to_one(epsilons) or math.inf
+        first = section.runs[runs.index[runs["epsilon"] == chosen][0]]
+        others = ", ".join(rounded_up(epsilon) for epsilon in epsilons if math.isfinite(epsilon) and epsilon != chosen)
+        found.append(_disclosure(first, others))
     order = (PRIVATE, UNPROVEN, OPEN)
-    return sorted(found, key=lambda promise: (order.index(promise.state), promise.setting))
+    return sorted(found, key=lambda each: (order.index(each.state), each.setting))
 
 
-def _promise(setting: str, epsilon: float, state: str, run: dict[str, Any], others: str) -> Promise:
-    privacy = run["privacy"]
+def _disclosure(run: FinishedRun, others: str) -> Disclosure:
+    privacy, state = run.privacy, run.state
     clients = privacy["clients"]
     worst = max(clients.values(), key=lambda ledger: float(ledger["epsilon"]))
     answers = {PRIVATE: "yes", OPEN: "no: nothing is protected"}
-    unit = str(privacy["unit"])
+    unit = str(run.guarantee.unit)
     protected = {PRIVATE: unit, UNPROVEN: f"nothing for sure; claimed: {unit}", OPEN: "nothing"}
     facts = [
         (
             "Does a guarantee hold?",
             answers.get(state, "no: there is noise, but it does not give what is claimed"),
         ),
-        ("In words", str(privacy["guarantee"])),
+        ("In words", str(run.guarantee)),
         ("What is protected", protected[state]),
         ("A record is", str(privacy["record"])),
-        ("Who is trusted", str(privacy["trust"])),
+        ("Who is trusted", str(run.guarantee.trust)),
         ("Clients with a ledger", str(len(clients))),
         ("Noise", str(privacy.get("noise", ""))),
         ("Not covered", str(privacy.get("evaluation", ""))),
     ]
     if privacy.get("note"):
         facts.append(("Mind", str(privacy["note"])))
-    return Promise(setting, epsilon, state, facts, _releases(worst), others)
+    return Disclosure(run.setting, run.epsilon, state, facts, _releases(worst), others)
 
 
 def _releases(ledger: dict[str, Any]) -> list[Release]:
@@ -109,7 +110,6 @@ def _merged(lines: list[Release]) -> list[Release]:
     for same in found.values():
         first = same[0]
         if len(same) > 1:
-            note = f"{len(same)} such lines in the ledger; first: {first.note}"
-            first = Release(first.what, first.protection, first.times, first.cost, first.share, note, first.protected)
+            first = replace(first, note=f"{len(same)} such lines in the ledger; first: {first.note}")
         merged.append(first)
     return merged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,33 +17,33 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from dpforest.ledger import rounded_up
-from fl_app.compare import comparison
-from fl_app.figures.base import short_trust
-from fl_app.figures.ldp import ldp_tables
-from fl_app.figures.published import published_for
-from fl_app.figures.rounds import STABILITY, stability_rows
-from fl_app.figures.users import EACH, user_table
 from fl_app.report.answer import Answer, answer
-from fl_app.report.drawing import Drawn, draw, draw_family
-from fl_app.report.gather import Gathered, Section, gather
-from fl_app.report.ledgers import Promise, promises
-from fl_app.report.plots import labels_of, settings_by_epsilon
+from fl_app.report.comparison import comparison
+from fl_app.report.drawing import Placed, draw, draw_family
+from fl_app.report.figures.catalogue import CATALOGUE, TABLES
+from fl_app.report.figures.rounds import stability_rows
+from fl_app.report.gather import Gathered, gather
+from fl_app.report.ledgers import Disclosure, disclosures
+from fl_app.report.papers.published import published_for
+from fl_app.report.sections import Section
 from fl_app.report.svg import inline
-from fl_app.tables import human_bytes
+from fl_app.results.finished import FinishedRun, flat
+from fl_app.results.text import human_bytes
+from strategies.metrics import metrics_of
 
 REPORT = "report.html"
 FIGURES = "figures"
 JOINED = "joined"  # folder of the figures that join sections
 _FIGURE = re.compile(rf'href="{FIGURES}/([A-Za-z0-9_.+-]+)/([A-Za-z0-9_.+-]+\.(?:svg|png))"')
-# Columns of the table of all runs: key of a row, heading, whether it is a number.
-_RUNS = (
+# Columns of the table of all runs before and after the metrics: key of a row, heading, whether it is a number.
+_SETTING = (
     ("setting", "method", False), ("number", "section", True), ("epsilon", "epsilon", True), ("delta", "delta", True),
     ("state", "guarantee", False), ("per", "unit", False), ("seed", "seed", True), ("fold", "fold", True),
-    ("accuracy", "accuracy", True), ("balanced_accuracy", "balanced", True), ("macro_f1", "macro F1", True),
-    ("log_loss", "log loss", True), ("r2", "R^2", True), ("mse", "MSE", True), ("mae", "MAE", True),
-    ("pearson", "Pearson", True), ("worst_client", "worst client", True), ("rounds", "rounds", True),
-    ("bytes_down", "bytes down", True), ("bytes_up", "bytes up", True), ("seconds", "seconds", True),
-    ("failures", "failures", True), ("trust", "trust", False), ("run", "run", False),
+)  # fmt: skip
+_FACTS = (
+    ("worst_client", "worst client", True), ("rounds", "rounds", True), ("bytes_down", "bytes down", True),
+    ("bytes_up", "bytes up", True), ("seconds", "seconds", True), ("failures", "failures", True),
+    ("trust_model", "trust", False), ("run", "run", False),
 )  # fmt: skip
 
 
@@ -56,7 +56,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageFigure:
     """A figure for the template."""
 
     markup: Markup
@@ -72,12 +72,12 @@ class Part:
     number: int
     section: Section
     answer: Answer
-    figures: dict[str, list[Shown]]
+    figures: dict[str, list[PageFigure]]
     table: tuple[list[str], list[list[str]]]
     texts: list[tuple[str, str]]
     clients: list[list[str]]
     stability: list[dict[str, Any]]
-    promises: list[Promise]
+    disclosures: list[Disclosure]
     published: list[list[str]]
 
     @property
@@ -112,13 +112,13 @@ def write_report(folders: Sequence[Path], target: Path | None = None) -> Path:
 
 
 def write_page(gathered: Gathered, target: Path) -> list[Answer]:
-    """Draw the figures, write the page, and return the answers that it opens with."""
+    """Make the figures, write the page, and return the answers that it opens with."""
     target.mkdir(parents=True, exist_ok=True)
     answers = [answer(section) for section in gathered.sections]
-    drawn = draw(answers, target / FIGURES)
+    placed = draw(answers, target / FIGURES)
     parts = [
-        _part(number, own, _shown(figures, target))
-        for number, (own, figures) in enumerate(zip(answers, drawn, strict=True), 1)
+        _part(number, own, _by_place(figures, target))
+        for number, (own, figures) in enumerate(zip(answers, placed, strict=True), 1)
     ]
     joined = [each for family in gathered.families for each in draw_family(family, target / FIGURES / JOINED)]
     environment = Environment(
@@ -128,14 +128,14 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
     header, runs = _runs_table(gathered.sections)
     page = environment.get_template("page.html.j2").render(
         parts=parts,
-        joined=_shown(joined, target),
-        troubles=gathered.troubles,
-        twice=gathered.twice,
-        n_runs=len(gathered.rows),
+        joined=_by_place(joined, target),
+        left_out=gathered.left_out,
+        duplicates=gathered.duplicates,
+        n_runs=len(gathered.runs),
         header=header,
         runs=runs,
-        methods=sorted({str(row["strategy"]) for row in gathered.rows}),
-        differences=_differences(gathered.sections),
+        methods=sorted({run.method for run in gathered.runs}),
+        differences=_differences(gathered.runs),
         settings=_settings(gathered.sections),
         infinity=math.inf,
         made=datetime.now().strftime("%Y-%m-%d %H:%M"),
@@ -149,7 +149,7 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
 
 
 def _figures_of(page: Path) -> set[Path]:
-    """The figures that a page names, below `FIGURES`; with what stands beside them under their names."""
+    """The figures that a page names, below `FIGURES`."""
     try:
         named = _FIGURE.findall(page.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
@@ -158,68 +158,65 @@ def _figures_of(page: Path) -> set[Path]:
 
 
 def _remove(figures: set[Path], folder: Path) -> None:
-    """Remove what an earlier page named, and the folders that are empty then; no other file."""
+    """Remove what an earlier page named, tables that were written with it, and empty folders; no other file."""
     for figure in figures:
         (folder / figure).unlink(missing_ok=True)
-        if figure.name.startswith(EACH):
-            (folder / figure).with_suffix(".csv").unlink(missing_ok=True)
+        (folder / figure).with_suffix(".csv").unlink(missing_ok=True)
     for section in {figure.parent for figure in figures}:
         if not any((folder / section).glob("*.svg")):
-            (folder / section / STABILITY).unlink(missing_ok=True)
+            for table in (f"{entry.name}{form}" for entry in CATALOGUE if not entry.place for form in (".csv", ".txt")):
+                (folder / section / table).unlink(missing_ok=True)
         with suppress(OSError):  # it is not empty
             (folder / section).rmdir()
 
 
-def _shown(drawn: Sequence[Drawn], target: Path) -> dict[str, list[Shown]]:
-    """Figures by their place."""
-    figures: dict[str, list[Shown]] = {}
-    for figure in drawn:
+def _by_place(placed: Sequence[Placed], target: Path) -> dict[str, list[PageFigure]]:
+    figures: dict[str, list[PageFigure]] = {}
+    for figure in placed:
         markup = Markup(inline(figure.svg.read_text(encoding="utf-8"), str(escape(figure.caption))))
         names = [path.relative_to(target).as_posix() for path in (figure.svg, figure.png)]
-        figures.setdefault(figure.place, []).append(Shown(markup, figure.caption, *names))
+        figures.setdefault(figure.place, []).append(PageFigure(markup, figure.caption, *names))
     return figures
 
 
-def _part(number: int, own: Answer, figures: dict[str, list[Shown]]) -> Part:
+def _part(number: int, own: Answer, figures: dict[str, list[PageFigure]]) -> Part:
     section = own.section
-    texts = {
-        "Accuracy by type of user, as in Liu et al. 2022, tables 3 and 4": user_table(section.runs, section.rows),
-        "The tables of the LDP document": ldp_tables(section.runs, section.rows),
-    }
+    texts = [(name, table(section)) for name, table in TABLES.items()]
     return Part(
         number=number,
         section=section,
         answer=own,
         figures=figures,
         table=_comparison(section),
-        texts=[(name, text) for name, text in texts.items() if text],
+        texts=[(name, text) for name, text in texts if text],
         clients=_client_table(section),
-        stability=stability_rows(section.runs, section.rows) if section.metric in section.frame else [],
-        promises=promises(section),
-        published=published_for(str(section.rows[0]["dataset"]), str(section.rows[0]["split"])),
+        stability=stability_rows(section) if section.has_scores else [],
+        disclosures=disclosures(section),
+        published=published_for(section.dataset, section.split),
     )
 
 
 def _comparison(section: Section) -> tuple[list[str], list[list[str]]]:
     """The table of the terminal, without the data set and split that the section's title says."""
-    if section.metric not in section.frame:
+    if not section.has_scores:
         return [], []
-    header, lines = comparison(section.rows)
+    header, lines = comparison(section.runs)
     return header[2:], [line[2:] for line in lines]
 
 
 def _client_table(section: Section) -> list[list[str]]:
     """Setting, epsilon, and as means over seeds: worst and best client, their gap, and the spread of all clients."""
-    name = "accuracy" if section.metric == "accuracy" else "mse"
+    name = section.client_metric.name
     if name not in section.clients:
         return []
-    lines, labels = [], labels_of(section)
-    for epsilon, runs in settings_by_epsilon(section).items():
+    lines, labels = [], section.labels
+    for epsilon, runs in section.by_epsilon.items():
         for setting, members in runs.groupby("setting"):
             own = section.clients[section.clients["number"].isin(members.index) & section.clients[name].notna()]
             scores = own.groupby("number")[name].agg(["min", "max", "std"]).mean()
             if len(own):
-                worst, best = (scores["min"], scores["max"]) if name == "accuracy" else (scores["max"], scores["min"])
+                ends = scores["min"], scores["max"]
+                worst, best = ends if section.client_metric.more_is_better else ends[::-1]
                 cells = (worst, best, abs(best - worst), scores["std"])
                 lines.append(
                     [labels[str(setting)], epsilon, *(f"{cell:.3f}" if not math.isnan(cell) else "" for cell in cells)]
@@ -229,9 +226,17 @@ def _client_table(section: Section) -> list[list[str]]:
 
 def _runs_table(sections: Sequence[Section]) -> tuple[list[tuple[str, bool]], list[tuple[str, list[Cell]]]]:
     """Headings with whether they are numbers, and the lines with their method."""
-    rows = [row | {"number": n} for n, section in enumerate(sections, 1) for row in section.rows]
+    rows = [
+        run.row
+        | {"number": number, "setting": run.setting, "state": run.state}
+        | {"per": run.guarantee.unit.name, "trust_model": run.guarantee.trust.model}
+        for number, section in enumerate(sections, 1)
+        for run in section.runs
+    ]
     rows.sort(key=lambda row: (row["number"], row["setting"], row["epsilon"], row["seed"], row["fold"]))
-    present = [entry for entry in _RUNS if any(_known(row.get(entry[0])) for row in rows)]
+    scores = sorted(metrics_of(), key=lambda metric: not metric.is_primary)
+    columns = [*_SETTING, *((each.name, each.heading or each.label, True) for each in scores), *_FACTS]
+    present = [entry for entry in columns if any(_known(row.get(entry[0])) for row in rows)]
     present = [entry for entry in present if entry[0] != "number" or len(sections) > 1]
     lines = [(str(row["strategy"]), [_cell(key, row.get(key), number) for key, _, number in present]) for row in rows]
     return [(heading, number) for _, heading, number in present], lines
@@ -245,7 +250,7 @@ def _cell(key: str, value: Any, number: bool) -> Cell:
     if not _known(value):
         return Cell("", math.nan if number else None)
     if not number:
-        return Cell(short_trust(str(value)) if key == "trust" else str(value))
+        return Cell(str(value))
     if key.startswith("bytes"):
         return Cell(human_bytes(value), float(value))
     if key in ("epsilon", "delta"):
@@ -255,15 +260,13 @@ def _cell(key: str, value: Any, number: bool) -> Cell:
     return Cell(f"{value:.4g}" if isinstance(value, float) else str(value), float(value))
 
 
-def _differences(sections: Sequence[Section]) -> list[tuple[str, list[tuple[str, int]]]]:
+def _differences(runs: Sequence[FinishedRun]) -> list[tuple[str, list[tuple[str, int]]]]:
     """Keys of the configuration with more than one value, their values and in how many runs each stands."""
     counts: dict[str, Counter[str]] = {}
-    for section in sections:
-        for run in section.runs:
-            method = run["config"]["strategy"]["name"]
-            for key, value in _flat({k: v for k, v in run["config"].items() if k != "overrides"}):
-                own = key.startswith("strategy.") and key != "strategy.name"
-                counts.setdefault(f"{method}: {key}" if own else key, Counter())[str(value)] += 1
+    for run in runs:
+        for key, value in flat({k: v for k, v in run.config.items() if k != "overrides"}):
+            own = key.startswith("strategy.") and key != "strategy.name"
+            counts.setdefault(f"{run.method}: {key}" if own else key, Counter())[str(value)] += 1
     return [(key, sorted(values.items(), key=_by_number)) for key, values in counts.items() if len(values) > 1]
 
 
@@ -274,21 +277,13 @@ def _by_number(item: tuple[str, int]) -> tuple[float, str]:
         return math.inf, item[0]
 
 
-def _flat(plain: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, value in plain.items():
-        inner = isinstance(value, dict) and value
-        found += _flat(value, f"{prefix}{key}.") if inner else [(f"{prefix}{key}", value)]
-    return found
-
-
 def _settings(sections: Sequence[Section]) -> list[tuple[str, str]]:
     """Each setting of each section with the whole configuration of its first run."""
     found = []
     for number, section in enumerate(sections, 1):
-        firsts: dict[str, dict[str, Any]] = {}
-        for run, row in zip(section.runs, section.rows, strict=True):
-            firsts.setdefault(str(row["setting"]), run["config"])
+        firsts: dict[str, Mapping[str, Any]] = {}
+        for run in section.runs:
+            firsts.setdefault(run.setting, run.config)
         for setting, config in sorted(firsts.items()):
             found.append((f"{number}. {setting}", yaml.safe_dump(config, sort_keys=False)))
     return found

@@ -6,10 +6,10 @@ protects its own sums. ``noise=distributed``: by secure aggregation the server s
 the noise of all together is that of one.
 """
 
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import RECORD_UNIT
 from strategies.boost.client import BoostClient
 from strategies.boost.server import BoostServer
-from strategies.boost.settings import FederatedBoostSettings, trust, work
+from strategies.boost.settings import FederatedBoostSettings, look, trust, work
 from strategies.method import Method
 
 METHODS = (
@@ -22,6 +22,7 @@ METHODS = (
         trust=trust,
         default_rounds=50,
         self_protecting=lambda settings: not settings.is_distributed,
+        look=look,
         work=work,
     ),
 )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from dpforest.boosting import BoostPlan, BoostSettings, make_plan
 from dpforest.boosting.settings import MAX_DEPTH
 from dpforest.errors import DPForestError
 from dpforest.forest import Limits
+from dpforest.guarantee import NO_SERVER, Trust
+from dpforest.settings import FromZero, Says
+from strategies.look import Look
 from strategies.method import Task, Work
 from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.noise_share import noise_tail
@@ -29,30 +33,24 @@ class FederatedBoostSettings(BoostSettings):
 
     Parameters
     ----------
-    noise : {"local", "distributed"}
+    noise
         Each client adds all the noise that its own sums need, and nobody is trusted; or each adds a share, and secure
         aggregation shows the server nothing but the sum.
-    dropouts : int
-        Clients of a distributed sum that may be missing.
-    colluders : int
+    dropouts
+        Clients of a distributed sum that may be missing (``min_clients`` is for local noise).
+    colluders
         Clients of a distributed sum that may tell the server all they know.
-    evaluate_every : int
+    evaluate_every
         Rounds between evaluations of the model; 0: only the finished one.
     """
 
-    noise: Literal["local", "distributed"] = "local"
-    dropouts: int = 0
-    colluders: int = 0
-    evaluate_every: int = 0
+    noise: Annotated[Literal["local", "distributed"], Says("be local or distributed")] = "local"
+    dropouts: FromZero = 0
+    colluders: FromZero = 0
+    evaluate_every: FromZero = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.noise not in ("local", "distributed"):
-            raise DPForestError(f"noise {self.noise!r} must be local or distributed")
-        for name in ("dropouts", "colluders", "evaluate_every"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise DPForestError(f"{name} {value!r} must be a whole number from 0")
         if self.noise == "local" and (self.dropouts or self.colluders):
             raise DPForestError("dropouts and colluders only matter for noise=distributed: leave them at 0")
 
@@ -62,14 +60,20 @@ class FederatedBoostSettings(BoostSettings):
         return self.noise == "distributed"
 
 
-def trust(settings: FederatedBoostSettings) -> str:
+def look(settings: Mapping[str, Any]) -> Look:
+    """How figures show it; with secure aggregation, as a method of its own."""
+    return Look("#882255", "^") if settings.get("noise") == "distributed" else Look("#D55E00")
+
+
+def trust(settings: FederatedBoostSettings) -> Trust:
     """Who must be trusted for the guarantee."""
     if not settings.is_distributed:
-        return "server and other clients not trusted"
-    return (
-        "for sums over clients by secure aggregation: the server follows the protocol (it may look at all it gets), "
+        return NO_SERVER
+    return Trust(
+        "for sums over clients by secure aggregation",
+        "the server follows the protocol (it may look at all it gets), "
         f"at most {settings.colluders} clients collude with it (one that takes its own noise off what is published "
-        f"counts as such), at most {settings.dropouts} drop out of a sum"
+        f"counts as such), at most {settings.dropouts} drop out of a sum",
     )
 
 

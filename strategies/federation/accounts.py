@@ -23,7 +23,7 @@ class Account:
         self._lines = self._exchanges = 0
         self._asked = Charges()
         self._has_sent = False
-        self._refused = ""
+        self._refused = self._failed = ""
 
     def ask(self, charges: Charges) -> None:
         """Note that the client is asked for an exchange, which may cost it this."""
@@ -45,15 +45,21 @@ class Account:
         self._may.subtract(_singles(self._asked.each))
         self._may.update(_singles(charges.each))
         self._asked = charges
-        self._refused = self._strange(ledger)
-        if self._refused:
-            raise BadMessage(f"its ledger {self._refused}")
+        if strange := self._strange(ledger):
+            self._refused = strange
+            raise BadMessage(f"its ledger {strange}")
         self._must.update(_singles(charges.each))
         self._must |= _singles(charges.once)
         self._has_sent |= bool(update.arrays or update.metrics)
 
+    def fail(self) -> None:
+        """Note that the client says of its failure that it may follow from rows."""
+        self._failed = "that training failed may follow from its rows"
+
     def why_none(self, ledger: Ledger) -> str:
         """Why nothing is guaranteed about a client whose last sound ledger this is; empty if it has paid for all."""
+        if self._failed:
+            return self._failed
         if self._refused:
             return f"its ledger was refused, as it {self._refused}"
         if missing := not_covered(_entries(self._must), ledger.entries):

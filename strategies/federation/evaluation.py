@@ -12,7 +12,7 @@ from flwr.app import Message
 from dpforest.schema import Schema
 from strategies.messages import METRICS, BadMessage, one_line, read_arrays, read_config
 from strategies.method import Arrays
-from strategies.metrics import SCORE_CELLS, Sums
+from strategies.metrics import Sums, sum_sizes
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,7 @@ def read_evaluation(reply: Message, client: int, schema: Schema, owners: Collect
 
 
 def _check_sums(sums: Sums, schema: Schema) -> None:
-    expected = {"confusion": len(schema.classes) ** 2, "log_loss": 1}
-    if len(schema.classes) == 2:
-        expected["scores"] = 2 * SCORE_CELLS
-    if not schema.is_classification:
-        expected = {"moments": 6, "errors": 2}
+    expected = sum_sizes(len(schema.classes))
     found = {name: len(values) for name, values in sums.items()}
     if found != expected:
         raise BadMessage(f"the evaluation reports {found}, expected {expected}")

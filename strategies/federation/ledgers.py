@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from dpforest.ledger import Budget, Guarantee, Ledger
+from dpforest.guarantee import Guarantee, Trust, Unit
+from dpforest.ledger import Budget, Ledger
 from strategies.federation.accounts import Account
 from strategies.messages import BadMessage
 from strategies.method import Charges, ClientUpdate, ServerSide
@@ -30,6 +31,10 @@ class Ledgers:
         """Note that a client is asked for an exchange, which may cost it this."""
         self._accounts.setdefault(client, Account()).ask(charges)
         self._unanswered.add(client)
+
+    def fail(self, client: int) -> None:
+        """Note that a client says of its failure that it may follow from rows."""
+        self._accounts[client].fail()
 
     def check(self, client: int, ledger: Ledger) -> None:
         """Raise `BadMessage` if a ledger is about something else, or lacks what it had."""
@@ -87,5 +92,5 @@ def _badness(guarantee: Guarantee) -> tuple[bool, bool, float]:
     return not guarantee.holds, bool(guarantee.reasons), guarantee.epsilon
 
 
-def _terms(ledger: Ledger) -> tuple[Budget, str, str]:
+def _terms(ledger: Ledger) -> tuple[Budget, Unit, Trust]:
     return ledger.budget, ledger.unit, ledger.trust

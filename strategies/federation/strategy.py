@@ -25,7 +25,17 @@ from strategies.federation.result import Exchange, Failure, FederatedResult
 from strategies.federation.roster import roster, wait_for, wait_for_nodes
 from strategies.federation.traffic import Meter, Traffic
 from strategies.flower_compat import SUPERLINK_NODE_ID, is_deployed
-from strategies.messages import ARRAYS, CONFIG, copied, one_line, plain_arrays, read_update, to_arrays_record
+from strategies.messages import (
+    ARRAYS,
+    CONFIG,
+    UNPROTECTED,
+    copied,
+    one_line,
+    plain_arrays,
+    read_config,
+    read_update,
+    to_arrays_record,
+)
 from strategies.method import Arrays, ClientUpdate, ServerSide, Task, TooFewClients
 from strategies.metrics import add_sums, summarize
 from strategies.plan import RunPlan
@@ -326,6 +336,8 @@ class MethodStrategy(Strategy, Generic[R]):
         return taken
 
     def _take_update(self, server_round: int, reply: Message, client: int) -> ClientUpdate:
+        if not reply.has_error() and read_config(reply.content).get(UNPROTECTED) is True:
+            self._ledgers.fail(client)
         update, ledger = read_update(reply, client)
         self._ledgers.check(client, ledger)
         # What a client has released counts even if its update turns out to be of no use.

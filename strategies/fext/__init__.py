@@ -4,11 +4,12 @@ Oliveira et al., Towards Explainable Federated Learning. ``accounting="published
 its sign mended, and has no guarantee; the default spends one total epsilon over all rounds.
 """
 
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from strategies.fext.client import FextClient
 from strategies.fext.rounds import work
 from strategies.fext.server import FextServer
 from strategies.fext.settings import FextSettings
+from strategies.look import Look, published_or
 from strategies.method import Method
 
 METHODS = (
@@ -18,8 +19,9 @@ METHODS = (
         server=FextServer,
         client=FextClient,
         unit=RECORD_UNIT,
-        trust="server and other clients not trusted",
+        trust=NO_SERVER,
         self_protecting=lambda settings: settings.accounting == "tight",
+        look=published_or(Look("#009E73"), Look("#009E73", "s", "--")),
         work=work,
     ),
 )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from dpforest.checks import check_number, check_whole
 from dpforest.errors import DPForestError
 from dpforest.forest import Limits
 from dpforest.forest.forest import Output
 from dpforest.growers import GrowerSettings
-from dpforest.growers.regression import RegressionSettings
-from dpforest.schema import Schema
+from dpforest.growers.regression import RegressionSettings, TargetClip
+from dpforest.growers.settings import Bins, Depth, Growth, SharedBelow, Trees
+from dpforest.schema import MOST_ROWS, Schema
+from dpforest.settings import Auto, InnerShare, Positive, Range, Settings, Whole, check_setting
 
-Auto = Literal["auto"]
 Score = Literal["r2", "accuracy", "negative_mse", "pearson"]
 _FALLBACK_ROWS = 1000
 # Depth of a tree that grows until its leaves are pure, and that every receiver still accepts.
@@ -22,130 +22,101 @@ DEEPEST = Limits().depth
 
 
 @dataclass(frozen=True)
-class FextSettings:
+class FextSettings(Settings):
     """Rounds, filter and trees.
 
     Parameters
     ----------
-    accounting : {"tight", "published"}
+    accounting
         ``tight``: the budget is the total of a client over all rounds. ``published``: epsilon is that of one split, as
         in the paper, and there is no guarantee.
-    k : float, "auto" or None
+    k
         A tree is kept if its score is at least this. ``auto``: what the best constant prediction scores (R^2 and
         Pearson 0; accuracy: the share of the largest class of the public rows, or one over the classes where clients
-        score). None keeps all.
-    score : {"auto", "r2", "accuracy", "negative_mse", "pearson"}
+        score). Null keeps all.
+    score
         ``auto``: accuracy for classes, R^2 for targets.
-    filter_by : {"public", "clients"}
+    filter_by
         Who scores trees: the server on public rows (``evaluation.public_share``), or the other clients on their own,
         who send noised sums. The latter guards against weak trees, not against clients that lie about others' trees.
-    score_share : float
-        Share of a round's budget for the noised scores, with ``filter_by="clients"``.
-    keep : {"all", "round"}
+    score_share
+        Share of a round's budget for the noised scores, with ``filter_by=clients``.
+    keep
         The set grows by what passes, or is replaced by it (the paper's text). Where nothing passes it stays as it was.
-    most_trees : int or None
-        With ``keep="all"``, keep only so many: those with the best scores, the earlier of equals.
-    round_budget : {"split", "disjoint", "first_round_only"}
+    most_trees
+        With ``keep=all``, keep only so many: those with the best scores, the earlier of equals.
+    round_budget
         Every round has its share of the budget; or all of it for a slice of rows that no other round sees; or the
         first round has all and is the last.
-    calibrate : bool
+    calibrate
         Targets, with public rows: stretch the leaves of the set about their mean so that its predictions fit the public
         rows best. An average of noisy trees says too little; two numbers from public rows mend that.
-    patience : int or None
+    patience
         Stop after so many rounds without a better score of the whole set on public rows.
-    own_model : {"compare", "ignore"}
+    own_model
         A client uses its own latest trees where they have a smaller squared error on rows of its own than the set, by
         more than two standard errors of the difference. The comparison and its outcome stay local; a real node,
         whose test metrics the server sees, does not make it.
-    own_share : float
+    own_share
         Share of a client's rows that are set aside for this comparison.
-    rows : "schema" or int
+    rows
         Rows a client that the rules for ``auto`` assume: the schema's public order of magnitude, or a number.
-    selection, bins, depth, shared_below, depth_growth, leaf_share, trees, tree_rows
-        How trees grow; see `dpforest.growers.GrowerSettings` (classes) and
-        `dpforest.growers.regression.RegressionSettings` (targets).
-    balance : float
-        Classes: see `dpforest.growers.balance_votes`.
-    target_clip : (float, float) or None
-        See `dpforest.growers.regression.RegressionSettings`.
-    min_leaf : int
+    min_leaf
         Published: fewest records of a leaf.
-    gain_sensitivity : float
+    gain_sensitivity
         Published: what the exponent divides by, in squared units of the target or bits; the paper does not give it.
-    sign_as_printed : bool
+    sign_as_printed
         Published: line 11 of algorithm 1 as printed, which prefers the worst split.
-    row_share : float
+    row_share
         Published: share of its rows that a client draws anew for the tree of each round.
-    attack : {"none", "label_flip", "random_leaves", "constant"}
+    balance
+        Classes: how far votes that trees cast anyway (for frequent classes) are held back, 0 being not at all; see
+        `dpforest.growers.balance_votes`.
+    attack
         What bad clients do, in a simulation: learn the next class (or the mirrored target), send random leaf values, or
         always the last class (or the largest target).
-    attack_share : float or None
-        Share of the training clients that are bad; None without an attack.
+    attack_share
+        Share of the training clients that are bad; null without an attack.
     """
+
+    explained_by: ClassVar[tuple[type[Settings], ...]] = (GrowerSettings, RegressionSettings)
 
     accounting: Literal["tight", "published"] = "tight"
     k: float | Auto | None = "auto"
     score: Score | Auto = "auto"
     filter_by: Literal["public", "clients"] = "public"
-    score_share: float = 0.1
+    score_share: InnerShare = 0.1
     keep: Literal["all", "round"] = "all"
-    most_trees: int | None = None
+    most_trees: Whole | None = None
     round_budget: Literal["split", "disjoint", "first_round_only"] = "split"
     calibrate: bool = True
-    patience: int | None = None
+    patience: Whole | None = None
     own_model: Literal["compare", "ignore"] = "compare"
-    own_share: float = 0.05
-    rows: Literal["schema"] | int = "schema"
+    own_share: InnerShare = 0.05
+    rows: Literal["schema"] | Annotated[int, Range(1, MOST_ROWS)] = "schema"
     selection: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
-    bins: int | Auto = "auto"
-    depth: int | Auto = "auto"
-    shared_below: int | Auto | None = "auto"
-    depth_growth: float | Auto = "auto"
-    leaf_share: float | Auto = "auto"
-    trees: int | Auto = "auto"
+    bins: Bins | Auto = "auto"
+    depth: Annotated[int, Range(1, DEEPEST)] | Auto = "auto"
+    shared_below: SharedBelow | Auto | None = "auto"
+    depth_growth: Growth | Auto = "auto"
+    leaf_share: InnerShare | Auto = "auto"
+    trees: Trees | Auto = "auto"
     tree_rows: Literal["auto", "split_budget", "disjoint"] = "auto"
-    balance: float = 0.5
-    target_clip: tuple[float, float] | None = None
-    min_leaf: int = 1
-    gain_sensitivity: float = 1.0
+    balance: Annotated[float, Range(0, 1)] = 0.5
+    target_clip: TargetClip = None
+    min_leaf: Whole = 1
+    gain_sensitivity: Positive = 1.0
     sign_as_printed: bool = False
-    row_share: float = 1.0
+    row_share: Annotated[float, Range(0, 1, above=True)] = 1.0
     attack: Literal["none", "label_flip", "random_leaves", "constant"] = "none"
-    attack_share: float | None = None
+    attack_share: Annotated[float, Range(0, 1)] | None = None
 
     def __post_init__(self) -> None:
-        choices = {
-            "accounting": ("tight", "published"),
-            "score": ("auto", "r2", "accuracy", "negative_mse", "pearson"),
-            "filter_by": ("public", "clients"),
-            "keep": ("all", "round"),
-            "round_budget": ("split", "disjoint", "first_round_only"),
-            "own_model": ("compare", "ignore"),
-            "attack": ("none", "label_flip", "random_leaves", "constant"),
-            "calibrate": (True, False),
-            "sign_as_printed": (True, False),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                words = ", ".join(str(value) for value in allowed)
-                raise DPForestError(f"{name} {getattr(self, name)!r} must be one of {words}")
-        if self.k not in ("auto", None):
-            if isinstance(self.k, bool) or not isinstance(self.k, int | float) or not math.isfinite(self.k):
-                raise DPForestError(f"k {self.k!r} must be a number, auto, or null for no filter")
-            if self.score != "auto":
-                check_k(float(self.k), self.score)
-        for name in ("score_share", "own_share"):
-            check_number(name, getattr(self, name), 0, 1, open_ends=True)
-        check_number("row_share", self.row_share, 0, 1, open_low=True)
-        if self.attack_share is not None:
-            check_number("attack_share", self.attack_share, 0, 1)
-        check_number("balance", self.balance, 0, 1)
-        check_number("gain_sensitivity", self.gain_sensitivity, 0, math.inf, open_ends=True)
-        for name in ("patience", "min_leaf", "most_trees"):
-            if name == "min_leaf" or getattr(self, name) is not None:
-                check_whole(name, getattr(self, name))
-        if self.rows != "schema" and (isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1):
-            raise DPForestError(f"rows {self.rows!r} must be 'schema' or a whole number from 1")
+        super().__post_init__()
+        if isinstance(self.k, int | float) and self.score != "auto":
+            check_k(float(self.k), self.score)
+        if self.accounting == "tight" and self.depth != "auto":
+            check_setting("depth", self.depth, Depth)
         if bool(self.attack_share) if self.attack == "none" else self.attack_share is None:
             raise DPForestError(
                 f"attack {self.attack} and attack_share {self.attack_share} do not fit: give both, or none"
@@ -155,8 +126,6 @@ class FextSettings:
                 raise DPForestError("accounting=published has no budget for client scores: use filter_by=public")
         elif self.round_budget == "disjoint" and self.tree_rows == "disjoint":
             raise DPForestError("round_budget=disjoint divides the rows by round: use tree_rows=split_budget")
-        # Checked here, so that a bad value is refused at the door.
-        _ = self.classification, self.regression
 
     @property
     def classification(self) -> GrowerSettings:
@@ -213,11 +182,8 @@ class FextSettings:
         return given | {"depth": self._depth(), "shared_below": self.shared_below}
 
     def _depth(self) -> int | Auto:
-        # Trees of the published kind may be deeper than complete ones, and are checked on their own.
-        if self.accounting == "tight" or self.depth == "auto":
-            return self.depth
-        check_number("depth", self.depth, 1, DEEPEST)
-        return "auto"
+        # Trees of the published kind may be deeper than complete ones.
+        return self.depth if self.accounting == "tight" else "auto"
 
 
 def leaf_output(schema: Schema) -> Output:

@@ -4,11 +4,12 @@ The LDP document on wearables. ``accounting="published"`` is what it describes: 
 on leaf values, importances and base prediction, which is no guarantee. The default spends one total epsilon.
 """
 
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from strategies.ldp_bagging.client import LdpBaggingClient
 from strategies.ldp_bagging.rounds import work
 from strategies.ldp_bagging.server import LdpBaggingServer
 from strategies.ldp_bagging.settings import LdpBaggingSettings
+from strategies.look import Look, published_or
 from strategies.method import Method
 
 METHODS = (
@@ -18,9 +19,10 @@ METHODS = (
         server=LdpBaggingServer,
         client=LdpBaggingClient,
         unit=RECORD_UNIT,
-        trust="server and other clients not trusted",
+        trust=NO_SERVER,
         default_rounds=3,
         self_protecting=lambda settings: settings.accounting == "tight",
+        look=published_or(Look("#857A00", "^"), Look("#857A00", "s", "--")),
         work=work,
     ),
 )

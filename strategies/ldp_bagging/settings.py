@@ -3,74 +3,60 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
-from dpforest.checks import check_choice, check_whole
 from dpforest.errors import DPForestError
 from dpforest.growers import GrowerSettings
-from dpforest.schema import Schema
+from dpforest.growers.settings import Bins, Growth, LeafShare, SharedBelow
+from dpforest.schema import MOST_ROWS, Schema
+from dpforest.settings import Auto, Range, Settings
 
-Auto = Literal["auto"]
 _FALLBACK_ROWS = 1000
 _DEEPEST = 12  # of both settings; 3 to 6 in the document
 
 
 @dataclass(frozen=True)
-class LdpBaggingSettings:
+class LdpBaggingSettings(Settings):
     """Trees of the rounds.
 
     Parameters
     ----------
-    accounting : {"tight", "published"}
+    accounting
         ``tight``: the budget is the total of a client over all rounds. ``published``: epsilon is that of each noised
         number of a round, as in the document, and there is no guarantee.
-    keep : {"all", "round"}
+    keep
         The model is of all trees so far, or of those of the last round.
-    depth : int or "auto"
+    depth
         Of a tree; ``auto`` (tight only) follows from the budget and the public number of rows.
-    round_budget : {"turns", "disjoint", "split"}
+    round_budget
         Tight: each client takes part in one round, with all its rows and the whole budget; or in every round, with rows
         of its own for each and the whole budget; or with all rows and a part of the budget.
-    bins, leaf_share, depth_growth, shared_below
-        Tight; see `dpforest.growers.GrowerSettings`.
-    rows : "schema" or int
-        Tight: rows a client that the rules for ``auto`` assume.
-    min_leaf : int
+    rows
+        Tight: rows a client that the rules for ``auto`` assume: the schema's public order of magnitude, or a number.
+    min_leaf
         Published: fewest records of a leaf.
-    leaf_values : {"as_noised", "clipped"}
+    leaf_values
         Published: noised leaf values enter the mean as they are, as in the document, or clipped to 0 to 1.
     """
 
+    explained_by: ClassVar[tuple[type[Settings], ...]] = (GrowerSettings,)
+
     accounting: Literal["tight", "published"] = "tight"
     keep: Literal["all", "round"] = "all"
-    depth: int | Auto = 3
+    depth: Annotated[int, Range(1, _DEEPEST)] | Auto = 3
     round_budget: Literal["turns", "disjoint", "split"] = "turns"
-    bins: int = 32
-    leaf_share: float = 0.4
-    depth_growth: float | Auto = "auto"
-    shared_below: int | Auto | None = "auto"
-    rows: Literal["schema"] | int = "schema"
-    min_leaf: int = 10
+    bins: Bins = 32
+    leaf_share: LeafShare = 0.4
+    depth_growth: Growth | Auto = "auto"
+    shared_below: SharedBelow | Auto | None = "auto"
+    rows: Literal["schema"] | Annotated[int, Range(1, MOST_ROWS)] = "schema"
+    min_leaf: Annotated[int, Range(1, 10**9)] = 10
     leaf_values: Literal["as_noised", "clipped"] = "as_noised"
 
     def __post_init__(self) -> None:
-        choices = {
-            "accounting": ("tight", "published"),
-            "keep": ("all", "round"),
-            "round_budget": ("turns", "disjoint", "split"),
-            "leaf_values": ("as_noised", "clipped"),
-        }
-        for name, allowed in choices.items():
-            check_choice(name, getattr(self, name), allowed)
-        if self.depth == "auto":
-            if self.accounting == "published":
-                raise DPForestError("depth 'auto' is a rule of accounting=tight: give a number, 3 in the document")
-        else:
-            check_whole("depth", self.depth, 1, _DEEPEST)
-        if self.rows != "schema":
-            check_whole("rows", self.rows, 1, 10**12)
-        check_whole("min_leaf", self.min_leaf, 1, 10**9)
-        _ = self.grower  # checked here, so that a bad value is refused at the door
+        super().__post_init__()
+        if self.depth == "auto" and self.accounting == "published":
+            raise DPForestError("depth 'auto' is a rule of accounting=tight: give a number, 3 in the document")
 
     @property
     def grower(self) -> GrowerSettings:

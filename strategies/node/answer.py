@@ -16,7 +16,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from dpforest.errors import DPForestError
-from dpforest.ledger import Ledger
+from dpforest.ledger import RECORD_UNIT, Ledger
 from dpforest.noise import Noise, Secure, Seeded
 from strategies.flower_compat import is_simulated
 from strategies.messages import (
@@ -38,7 +38,7 @@ from strategies.plan import RunPlan
 
 log = logging.getLogger(__name__)
 
-_STATE = "dpforest"
+_STATE, _FAILED = "dpforest", "failed"
 FAILURE = "whether training fails"
 
 
@@ -81,7 +81,7 @@ class _Asked:
     """One message with what it is about."""
 
     config: ConfigRecord
-    arrays: Callable[[], dict[str, np.ndarray]]
+    arrays: dict[str, np.ndarray]
     context: Context
     host: Host[Any]
     text: str
@@ -133,27 +133,26 @@ def _answer(message: Message, context: Context, host: Host[Any], action: Callabl
         plan = _plan(host, text)
         check_owner_allows(plan, context, action is _evaluate)
         host.check(plan, context)
-        content = action(_Asked(config, lambda: read_arrays(message.content), context, host, text, plan, client))
+        content = action(_Asked(config, read_arrays(message.content), context, host, text, plan, client))
     except Exception as error:
         if not is_simulated(context):  # there the server says it
             log.warning("client %d: %s: %s", client, type(error).__name__, error)
         # The text of an error may show a data value, which must not leave a real node.
         sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | Sayable)
         public = error if sayable else DPForestError("see its log")
-        content = error_content(client, public, isinstance(error, Refused))
+        content = error_content(client, public, isinstance(error, Refused), _has_failed(context))
     return Message(content, reply_to=message)
 
 
 def _train(asked: _Asked) -> RecordDict:
     # First the task: it binds this run to this plan, so that no run can try many questions until one works.
     task = _client_task(asked)
-    method = asked.plan.method
     try:
         X, y = asked.rows("train")
-        if not len(X) and (task.simulated or not method.protects_itself(asked.plan.settings)):
-            # A method that protects itself grows on no rows too: on a real node this answer would tell none from one.
+        if not len(X) and (task.simulated or not _promises_about_records(asked.plan)):
+            # On a real node this answer tells none from one, so whatever promises anything about one learns from none.
             raise BadMessage("this client has no training rows")
-        update = method.client().train(task, X, y, asked.arrays())
+        update = asked.plan.method.client().train(task, X, y, asked.arrays)
         return update_content(update, asked.client, task.ledger, "seeded" if asked.is_seeded else "secure")
     except Exception as error:
         if not task.simulated and _may_show_rows(error):
@@ -162,6 +161,12 @@ def _train(asked: _Asked) -> RecordDict:
     finally:
         # Also where training fails after it has drawn its noise: that it failed may follow from what was paid for.
         _keep_ledger(asked.context, task.ledger)
+
+
+def _promises_about_records(plan: RunPlan) -> bool:
+    """Whether a ledger may guarantee something about single records, by the client alone or by sums over clients."""
+    method = plan.method
+    return method.protects_itself(plan.settings) or (method.uses_budget and method.unit == RECORD_UNIT)
 
 
 def _may_show_rows(error: Exception) -> bool:
@@ -176,8 +181,13 @@ def _end_run(context: Context, ledger: Ledger, error: Exception) -> None:
     guarantee of the run ends, in the ledger of whom it was given to, and one such fact is all that a run can show.
     """
     ledger.unprotected(FAILURE, f"{type(error).__name__}, which may follow from rows; see the log of this node")
-    context.state.config_records[_STATE]["failed"] = True
+    context.state.config_records[_STATE][_FAILED] = True
     log.error("training failed in a way that may show rows, so this run has no guarantee any more", exc_info=error)
+
+
+def _has_failed(context: Context) -> bool:
+    """Whether `_end_run` has ended this run."""
+    return _FAILED in context.state.config_records.get(_STATE, {})
 
 
 def _evaluate(asked: _Asked) -> RecordDict:
@@ -186,7 +196,7 @@ def _evaluate(asked: _Asked) -> RecordDict:
     if not len(X):
         raise BadMessage("this client has no test rows")
     side = asked.plan.method.client()
-    arrays = asked.arrays()
+    arrays = asked.arrays
     own = _own_model(side, task)
     predicted = side.predict(task, X, arrays)
     sums = classification_sums if task.schema.is_classification else regression_sums
@@ -276,7 +286,7 @@ def _ledger(asked: _Asked) -> Ledger:
         if kept["terms"] != terms:
             # Otherwise a server could train on some rows and then ask about others, or raise the budget.
             raise Refused("the experiment is not the one that this run began with; start a new run")
-        if "failed" in kept:
+        if _has_failed(asked.context):
             raise Refused("training has failed on this node, which takes no more part in this run")
         return Ledger.from_dict(json.loads(str(kept["ledger"])))
     if kept is not None and not asked.simulated:

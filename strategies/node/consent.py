@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
+import re
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +21,19 @@ from strategies.plan import RunPlan
 
 log = logging.getLogger(__name__)
 
+KEYS = (
+    "partition-id", "data-path", "max-epsilon", "rows", "max-delta", "budget-file", "max-nodes", "max-scores",
+    "max-products", "strategies", "share-metrics", "state-folder",
+)  # fmt: skip
+"""All that an owner can set in a node configuration."""
+# Flower's word, which simulations and its examples set and nothing here reads.
+_FLOWERS = "num-partitions"
+# How alike a key that is none of ours must be to one of them to be taken for a slip.
+_ALIKE = 0.7
+# Words that mean a limit also by themselves.
+_LIMITED = ("epsilon", "delta", "budget")
+# Where these are set, a key like them is no slip, but another program's.
+_NEEDED = ("partition-id", "data-path")
 # What a node accepts when its owner has set no limit.
 _USUAL_EPSILON = 1.0
 # More records than fit a node's memory. A server says how many there are, so its word cannot bound delta; the true
@@ -95,6 +110,8 @@ def check_owner_allows(plan: RunPlan, context: Context, evaluating: bool) -> Non
     own = context.node_config
     simulated = is_simulated(context)
     budget, method = plan.budget, plan.method
+    if not simulated:
+        _check_keys(context)
     limits = Limits.of(context)
     # Epsilon means nothing to a method without a budget: if it sends anything, only its name in `strategies` allows it.
     if method.uses_budget and ("max-epsilon" in own or not simulated):
@@ -104,13 +121,30 @@ def check_owner_allows(plan: RunPlan, context: Context, evaluating: bool) -> Non
     if method.uses_budget:
         _check_limit("delta", budget.delta, limits.delta, "max-delta", limits.why_delta)
     named = str(own.get("strategies", "")).replace(",", " ").split()
-    if method.name not in named and (named or not method.protects_itself(plan.settings)):
+    if method.name not in named and ("strategies" in own or not method.protects_itself(plan.settings)):
         raise Refused(
             f"this node does not take part in strategy {method.name} ({plan.trust}); its owner can allow it in "
             f'the node configuration: strategies="{method.name}"'
         )
     if evaluating and own.get("share-metrics") is not True:
         raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
+
+
+def _check_keys(context: Context) -> None:
+    """Refuse a key that is nearly one of ours: whoever misspells a limit believes that it holds."""
+    own = context.node_config
+    ours = [name for name in KEYS if name not in _NEEDED or name not in own]
+    for key in sorted(own.keys() - KEYS - {_FLOWERS}):
+        plain = re.sub("[_. ]", "-", key.casefold())
+        near = [name for name in ours if plain in _LIMITED and plain in name.split("-")]
+        near = near or difflib.get_close_matches(plain, ours, 1, _ALIKE)
+        if plain.startswith("max-") and not near:
+            near = [name for name in ours if name.startswith("max-")]
+        if near:
+            raise Refused(
+                f"this node's configuration says {key}, which is no setting of dpforest, so nothing is allowed: did "
+                f"you mean {' or '.join(near)}?"
+            )
 
 
 def check_work(plan: RunPlan, task: Task, context: Context) -> None:

@@ -4,7 +4,8 @@ Published setting: Favero et al. 2024. Default setting: the same single exchange
 choice a node among public candidates, and soft votes.
 """
 
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from strategies.look import Look, published_or
 from strategies.method import Method
 from strategies.one_shot.client import OneShotClient, work
 from strategies.one_shot.server import OneShotServer
@@ -17,8 +18,9 @@ METHODS = (
         server=OneShotServer,
         client=OneShotClient,
         unit=RECORD_UNIT,
-        trust="server and other clients not trusted",
+        trust=NO_SERVER,
         self_protecting=True,
+        look=published_or(Look("#0072B2"), Look("#0072B2", "s", "--")),
         work=work,
     ),
 )

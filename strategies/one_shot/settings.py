@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from dpforest.checks import check_number
-from dpforest.errors import DPForestError
 from dpforest.growers import GrowerSettings
-from dpforest.schema import Schema
+from dpforest.schema import MOST_ROWS, Schema
+from dpforest.settings import Range, Says
 
 # Share of the budget for a noised row count, where the rule for ``auto`` asks for one.
 COUNT_SHARE = 0.01
@@ -22,27 +21,22 @@ class OneShotSettings(GrowerSettings):
 
     Parameters
     ----------
-    rows : {"schema", "noised"} or int
+    rows
         Amount of data that the rule for ``auto`` assumes: the schema's public order of magnitude, the client's own
         noised count (1 per cent of the budget), or a number.
-    candidate_bounds : mapping of str to (float, float)
+    candidate_bounds
         Bounds of random thresholds for features whose name starts with the key; the schema's otherwise.
-    balance : float
-        How far votes for classes that a client's trees give anyway are held back, 0 (not) to 1; see
-        `dpforest.growers.balance_votes`.
+    balance
+        How far votes for classes that a client's trees give anyway (frequent ones) are held back, 0 being not at all;
+        see `dpforest.growers.balance_votes`.
     """
 
-    rows: Literal["schema", "noised"] | int = "schema"
+    rows: Annotated[
+        Literal["schema", "noised"] | Annotated[int, Range(1, MOST_ROWS)],
+        Says("be 'schema', 'noised' or a whole number from 1"),
+    ] = "schema"
     candidate_bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    balance: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.rows not in ("schema", "noised") and (
-            isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1
-        ):
-            raise DPForestError(f"rows {self.rows!r} must be 'schema', 'noised' or a whole number from 1")
-        check_number("balance", self.balance, 0, 1)
+    balance: Annotated[float, Range(0, 1)] = 0.5
 
     def public_rows(self, schema: Schema) -> int:
         """The public number for the rule; with ``rows="noised"`` only for planning."""

@@ -6,7 +6,8 @@
 all sessions that a user takes part in.
 """
 
-from dpforest.ledger import RECORD_UNIT
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from strategies.look import Look, published_or
 from strategies.method import Method
 from strategies.pp_fprf.client import AloneClient, GlobalClient, PersonalClient
 from strategies.pp_fprf.plan import alone_work, work
@@ -15,8 +16,6 @@ from strategies.pp_fprf.settings import GlobalSettings, PersonalSettings, TreeSe
 
 __all__ = ["METHODS", "GlobalSettings", "PersonalSettings", "TreeSettings"]
 
-_TRUST = "server and other clients not trusted"
-
 METHODS = (
     Method(
         name="lrf",
@@ -24,8 +23,9 @@ METHODS = (
         server=AloneServer,
         client=AloneClient,
         unit=RECORD_UNIT,
-        trust=_TRUST,
+        trust=NO_SERVER,
         self_protecting=True,
+        look=Look("#661100", "D", ":"),
         work=alone_work,
     ),
     Method(
@@ -34,8 +34,9 @@ METHODS = (
         server=GlobalServer,
         client=GlobalClient,
         unit=RECORD_UNIT,
-        trust=_TRUST,
+        trust=NO_SERVER,
         self_protecting=lambda settings: not settings.published,
+        look=published_or(Look("#332288", "D", "-."), Look("#332288", "P", "--")),
         work=work,
     ),
     Method(
@@ -44,9 +45,10 @@ METHODS = (
         server=PersonalServer,
         client=PersonalClient,
         unit=RECORD_UNIT,
-        trust=_TRUST,
+        trust=NO_SERVER,
         self_protecting=lambda settings: not settings.published,
         work=work,
         beside=lambda settings: settings.settings_beside(),
+        look=published_or(Look("#AA4499", "D"), Look("#AA4499", "P", "--")),
     ),
 )

@@ -4,11 +4,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from network_loop import SCHEMA, make_task
 
 import baselines.mlp.backend as backend
@@ -19,21 +19,11 @@ from baselines.fedavg.settings import FedAvgSettings
 from baselines.mlp.architecture import BadWeights
 from dpforest.errors import DPForestError
 from dpforest.schema import Feature, Schema
+from fl_app import server_app
 from strategies.registry import get_method
-from strategies.settings import build_settings
 
 NAMES = ["fedavg", "dp_fedavg", "dp_fedavg_published", "dp_sgd", "centralized_mlp", "standalone_mlp"]
-CONF = Path(__file__).parents[2] / "conf" / "strategy"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_configuration_names_the_defaults(name: str) -> None:
-    plain = yaml.safe_load((CONF / f"{name}.yaml").read_text())
-    # The private ones also set privacy.delta, for their Gaussian noise.
-    plain = plain.get("strategy", plain)
-    plain = {key: "secure" if value == "${privacy.noise}" else value for key, value in plain.items()}
-    assert plain.pop("name") == name
-    assert build_settings(get_method(name).settings, plain, name) == get_method(name).settings()
+ROOT = Path(__file__).parents[2]
 
 
 def test_methods_are_found_and_described_without_tensorflow() -> None:
@@ -42,7 +32,7 @@ def test_methods_are_found_and_described_without_tensorflow() -> None:
         f"assert set({NAMES}) <= set(_installed()), sorted(_installed())\n"
         "assert not {'tensorflow', 'keras'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=CONF.parents[1])
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -52,6 +42,14 @@ def test_without_tensorflow_one_line_names_the_command(name: str, monkeypatch: p
     with pytest.raises(DPForestError, match=r'pip install "dpforest\[mlp\]"') as caught:
         method.server(make_task(method))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_tensorflow_flwr_run_ends_before_it_waits_for_nodes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend.importlib.util, "find_spec", lambda name: None)
+    context = SimpleNamespace(run_config={"overrides": f"strategy={name}"})
+    with pytest.raises(DPForestError, match=r'pip install "dpforest\[mlp\]"'):
+        server_app.main(None, context)  # without a grid
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from flwr.superlink.grid import InMemoryGrid
 from fl_app.client_app import app
 from fl_app.config import compose_config, to_experiment
 from fl_app.engine.run import run_experiment
-from fl_app.engine.simulation import SimulationSession, quiet_flower
+from fl_app.engine.simulation import SimulationSession
+from fl_app.quiet import quiet_frameworks
 from strategies.federation.roster import roster, wait_for_nodes
 from strategies.messages import CONFIG
 
@@ -27,7 +28,7 @@ _REPEATS = 3
 def main() -> None:
     """Print milliseconds a message of both and their ratio."""
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    quiet_flower()
+    quiet_frameworks()
     overrides = ["partition=iid", f"partition.clients={nodes}", "dataset.features=raw", "privacy.epsilon=1"]
     experiment = to_experiment(compose_config(overrides))
     with SimulationSession(app, nodes) as grid:

@@ -25,7 +25,8 @@ from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, to_experiment
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.run import run_experiment
-from fl_app.run_folder import find_runs, read_run
+from fl_app.results.finished import read_run
+from fl_app.results.run_folder import find_runs
 
 ROOT = Path(__file__).resolve().parents[2]
 OVERRIDES = ["strategy.depth=4", "strategy.trees=1", "partition.clients=2"]
@@ -59,6 +60,7 @@ def test_a_sweep_shares_one_warm_simulation(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert done.stdout.count("starting a simulation") == 1
+    assert done.stderr == "", "nothing of Flower, Ray or TensorFlow that a user cannot act upon"
     (results,) = (tmp_path / "runs").glob("sweep-*/results.csv")
     with results.open() as file:
         rows = list(csv.DictReader(file))
@@ -67,7 +69,7 @@ def test_a_sweep_shares_one_warm_simulation(tmp_path: Path) -> None:
     assert len(runs) == 3
     for run, row, epsilon in zip(runs, rows, ("1", "5", "inf"), strict=True):
         expected = in_process([*OVERRIDES, f"privacy.epsilon={epsilon}", "seed=4"])
-        check_same(read_run(run)["metrics"], json.loads(json.dumps(expected)))
+        check_same(read_run(run).metrics, json.loads(json.dumps(expected)))
         assert float(row["accuracy"]) == pytest.approx(expected["accuracy"])
 
 
@@ -108,8 +110,9 @@ def test_a_sweep_of_networks_starts_tensorflow_once_a_worker(tmp_path: Path) -> 
     done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert len(find_runs([tmp_path / "runs"])) == 20
+    assert done.stderr == ""
     starts = (tmp_path / "starts").read_text().split()
-    # One in each worker, and one that Flower itself does where it starts the simulation.
+    # One in each worker, and at most one in the process of the server.
     assert len(starts) == len(set(starts)) <= (os.cpu_count() or 1) + 1
 
 
@@ -241,7 +244,7 @@ def test_flwr_run(tmp_path: Path, flower: dict[str, str]) -> None:
     said = done.stdout[-3000:] + done.stderr[-3000:]
     assert done.returncode == 0, said
     (run,) = find_runs([output])
-    check_same(read_run(run)["metrics"], json.loads(json.dumps(in_process(overrides))))
+    check_same(read_run(run).metrics, json.loads(json.dumps(in_process(overrides))))
     assert str(run) in done.stdout, said
     assert "balanced accuracy" in done.stdout, said
 

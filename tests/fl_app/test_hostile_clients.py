@@ -35,7 +35,7 @@ from dpforest.ledger import total_epsilon
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.run import run_experiment
-from fl_app.tables import run_table
+from fl_app.results.text import run_table
 from strategies.federation.roster import roster
 from strategies.messages import ARRAYS, CONFIG, METRICS, error_content
 from strategies.method import TooFewClients

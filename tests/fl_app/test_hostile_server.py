@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 import yaml
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
-from hand_made import CLIENTS, SCHEMA, TREES, make, raw_array, write_table
+from hand_made import CLIENTS, SCHEMA, TREES, make, raw_array, table_rows, write_table
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import Ledger
 from fl_app.client_app import app
-from fl_app.data import node_data
+from fl_app.data import build_source, node_data
 from fl_app.engine.experiment import ConfigurationError, Experiment
 from fl_app.engine.in_process import InProcessGrid
+from fl_app.engine.node_state import node_secret
+from fl_app.engine.run import run_experiment
 from strategies.federation.roster import roster
 from strategies.flower_compat import SimulatedContext, is_simulated
 from strategies.messages import ARRAYS, CONFIG, METRICS, RowsChanged
@@ -197,9 +199,11 @@ def test_a_failure_that_nobody_foresaw_ends_the_guarantee_and_the_run(
     def ask_twice(context: Context, failure: Exception) -> Ledger:
         with monkeypatch.context() as patch:
             patch.setattr(side, "train", lambda *arguments: (_ for _ in ()).throw(failure))
-            assert error(ask(context, experiment, clients=1)) == "DPForestError: see its log"
-        kept = context.state.config_records["dpforest"]["ledger"]
-        return Ledger.from_dict(json.loads(str(kept)))
+            reply = ask(context, experiment, clients=1)
+        assert error(reply) == "DPForestError: see its log"
+        kept = Ledger.from_dict(json.loads(str(context.state.config_records["dpforest"]["ledger"])))
+        assert reply[CONFIG]["unprotected"] is not kept.guarantee().holds, "whoever reports the run must know"
+        return kept
 
     for unforeseen in (OverflowError(SECRET), MemoryError(), RowsChanged()):
         context = node(**own(dataset))
@@ -450,3 +454,38 @@ def test_a_node_without_a_number_is_told_and_counted(caplog: pytest.LogCaptureFi
     assert "this node's partition-id is None; set it in the node configuration" in caplog.text
     assert "1 of 3 nodes gave no partition-id, or are gone: they take no part" in caplog.text
     assert "/home/me" not in caplog.text
+
+
+@pytest.mark.parametrize("noise", ["local", "distributed"])
+@pytest.mark.parametrize("matching", ["none", "for tests only", "all"])
+def test_boosting_on_nodes_shows_nobody_whether_there_are_rows(noise: str, matching: str, tmp_path: Path) -> None:
+    """A category is a filter that the server chooses: whether a row is left must not decide whether a node answers."""
+    names = {"none": "mallory", "for tests only": "alice", "all": "alice"}
+    schema = SCHEMA | {"features": [*SCHEMA["features"], {"name": "name", "categories": ["alice", "nobody"]}]}
+    source = build_source("table", {"schema": schema})
+    X, y = table_rows(60)
+
+    def table(client: int, name: str) -> str:
+        lines = [f"{a:.6f},{b:.6f},{name},{SCHEMA['classes'][k]}" for (a, b), k in zip(X, y, strict=True)]
+        path = tmp_path / f"{client}.csv"
+        if client == 0 and matching == "for tests only":
+            for line in lines:
+                path.write_text(f"a,b,name,kind\n{line}\n")
+                if len(node_data(source, str(path), 0, 1, node_secret({})).test):
+                    return str(path)
+        path.write_text("\n".join(["a,b,name,kind", *lines]) + "\n")
+        return str(path)
+
+    paths = [table(client, names[matching] if client == 0 else "alice") for client in range(3)]
+
+    def on_nodes(message: Message, context: Context) -> Message:
+        client = int(context.node_config["partition-id"])
+        rules = {"max-epsilon": 2.0, "max-delta": 1e-5, "strategies": "boost", "data-path": paths[client]}
+        config = {"partition-id": client} | rules
+        return app(message, Context(1, context.node_id, config, context.state, {}))
+
+    strategy = {"name": "boost", "noise": noise}
+    experiment = make({"name": "table", "schema": schema}, strategy=strategy, privacy={"delta": 1e-6}, rounds=1)
+    done = run_experiment(experiment, InProcessGrid(on_nodes, 3))
+    assert not done.failures
+    assert done.privacy["epsilon"] == pytest.approx(2.0, rel=1e-3)

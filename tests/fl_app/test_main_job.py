@@ -17,14 +17,18 @@ from hand_made import CLIENTS, TREES, make, run, write_table
 
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.forest import load
-from dpforest.ledger import RECORD_UNIT, Entry
+from dpforest.guarantee import RECORD_UNIT, Trust
+from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
+from dpforest.settings import Settings
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, to_experiment
 from fl_app.data import DataError
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs import run_job
-from fl_app.run_folder import find_runs, read_run
+from fl_app.report.page import write_report
+from fl_app.results.finished import read_run
+from fl_app.results.run_folder import find_runs
 from strategies import registry
 from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, Method, Public, Released, ServerSide, Update
 from strategies.metrics import memorization_rate
@@ -57,7 +61,7 @@ def test_the_run_folder_has_everything(watch: tuple[Path, Any]) -> None:
     assert (row["round"], row["answered"], row["asked"]) == ("1", "10", "10")
     assert "balanced accuracy" in (folder / "run.log").read_text()
     assert find_runs([folder.parent]) == [folder]
-    assert read_run(folder)["metrics"]["seconds"] > 0
+    assert read_run(folder).metrics["seconds"] > 0
 
 
 def test_the_model_in_the_folder_is_the_one_that_was_judged(watch: tuple[Path, Any]) -> None:
@@ -256,7 +260,7 @@ def test_a_plan_beyond_the_budget_is_refused_before_anyone_is_asked(tmp_path: Pa
 
 
 @dataclass(frozen=True)
-class _Settings:
+class _Settings(Settings):
     share: float = 1.0
 
 
@@ -290,7 +294,15 @@ class _CountingServer(ServerSide):
 
 def test_a_method_needs_no_change_of_the_app(tmp_path: Path) -> None:
     registry.register(
-        Method("only_in_a_test", _Settings, _CountingServer, _CountingClient, RECORD_UNIT, "nobody", default_rounds=3)
+        Method(
+            "only_in_a_test",
+            _Settings,
+            _CountingServer,
+            _CountingClient,
+            RECORD_UNIT,
+            Trust("nobody"),
+            default_rounds=3,
+        )
     )
     dataset = write_table(tmp_path)
     experiment = make(dataset, strategy={"name": "only_in_a_test", "share": 0.5}, epsilon=12.0)
@@ -300,5 +312,8 @@ def test_a_method_needs_no_change_of_the_app(tmp_path: Path) -> None:
     counts = json.loads((tmp_path / "run" / "model" / "counts.json").read_text())
     assert counts == pytest.approx([3 * 288 / 3] * 3, abs=40)
     assert done.metrics["accuracy"] == pytest.approx(1 / 3, abs=0.05)
+    write_report([tmp_path / "run"])
+    (answer,) = (tmp_path / "run").rglob("answer.svg")
+    assert "only_in_a_test" in answer.read_text(encoding="utf-8")
     with pytest.raises(DPForestError, match="did you mean 'share'"):
         make(dataset, strategy={"name": "only_in_a_test", "shares": 0.5})

@@ -11,7 +11,7 @@ import pytest
 
 from dpforest.forest import Forest, load, save
 from dpforest.schema import Schema
-from fl_app import export, predict
+from fl_app.commands.cli import main as dpforest
 
 SCHEMA = Schema.from_dict(
     {
@@ -47,7 +47,7 @@ def model(tmp_path: Path) -> Path:
 def predicted(model: Path, text: str, *options: str) -> pd.DataFrame:
     data, out = model.with_name("new.csv"), model.with_name("out.csv")
     data.write_text(text)
-    assert predict.main(["--model", str(model), "--data", str(data), "--out", str(out), *options]) == 0
+    assert dpforest(["predict", "--model", str(model), "--data", str(data), "--out", str(out), *options]) == 0
     return pd.read_csv(out)
 
 
@@ -74,7 +74,7 @@ def test_records_that_cannot_be_read_are_named_and_the_others_predicted(
 ) -> None:
     data, out = model.with_name("new.csv"), model.with_name("out.csv")
     data.write_bytes(b'hr,acc,side\n120,0,right\n120,"0,right\n120,0,l\xe9ft\n120\n80,0,left\n')
-    assert predict.main(["--model", str(model), "--data", str(data), "--out", str(out)]) == 0
+    assert dpforest(["predict", "--model", str(model), "--data", str(data), "--out", str(out)]) == 0
     assert pd.read_csv(out)["prediction"].fillna("").tolist() == ["exercise", "", "", "", "rest"]
     printed = capsys.readouterr().out
     for line, what in ((3, "a quote is not closed on its line"), (4, "not UTF-8 text"), (5, "fewer cells than the")):
@@ -84,7 +84,7 @@ def test_records_that_cannot_be_read_are_named_and_the_others_predicted(
 def test_parquet_is_read_and_another_unit_is_a_warning(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, out = model.with_name("new.parquet"), model.with_name("out.csv")
     pd.DataFrame({"side": ["left", "right"], "ACC": [0, 1], "hr": [80.0, 7200.0]}).to_parquet(data)
-    assert predict.main(["--model", str(model), "--data", str(data), "--out", str(out)]) == 0
+    assert dpforest(["predict", "--model", str(model), "--data", str(data), "--out", str(out)]) == 0
     assert pd.read_csv(out)["prediction"].tolist() == ["rest", "exercise"]
     said = "new.parquet: 1 cells outside their public bounds were clipped: hr 50.00%; is a unit or a bound wrong?"
     assert f"warning: {said}" in capsys.readouterr().out
@@ -125,7 +125,7 @@ def test_a_missing_column_is_an_error_in_one_line(
 ) -> None:
     data, out = model.with_name("new.csv"), model.with_name("out.csv")
     data.write_text(text)
-    assert predict.main(["--model", str(model), "--data", str(data), "--out", str(out)]) == 1
+    assert dpforest(["predict", "--model", str(model), "--data", str(data), "--out", str(out)]) == 1
     printed = capsys.readouterr().err
     assert message in printed
     assert printed.count("\n") == 1
@@ -156,10 +156,10 @@ def test_paths_are_told_in_words(model: Path) -> None:
 
 def test_a_damaged_model_is_an_error(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model.write_text(model.read_text()[:200])
-    assert predict.main(["--model", str(model), "--data", "new.csv", "--out", "out.csv"]) == 1
+    assert dpforest(["predict", "--model", str(model), "--data", "new.csv", "--out", "out.csv"]) == 1
     assert "was it cut short" in capsys.readouterr().err
-    assert export.main(["--model", str(model), "--to", "nested", "--out", "out.json"]) == 1
-    assert predict.main(["--model", "no such file", "--data", "new.csv", "--out", "out.csv"]) == 1
+    assert dpforest(["export", "--model", str(model), "--to", "nested", "--out", "out.json"]) == 1
+    assert dpforest(["predict", "--model", "no such file", "--data", "new.csv", "--out", "out.csv"]) == 1
 
 
 def test_targets_are_predicted_too(tmp_path: Path) -> None:
@@ -190,9 +190,11 @@ def test_the_same_model_serves_from_python(model: Path) -> None:
 
 def test_exports(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = model.with_name("nested.json")
-    assert export.main(["--model", str(model), "--to", "nested", "--out", str(out)]) == 0
+    assert dpforest(["export", "--model", str(model), "--to", "nested", "--out", str(out)]) == 0
     assert json.loads(out.read_text())["trees"][0]["client_id"] == "k1"
     pytest.importorskip("onnx")
-    assert export.main(["--model", str(model), "--to", "onnx", "--out", str(model.with_name("forest.onnx"))]) == 0
+    assert (
+        dpforest(["export", "--model", str(model), "--to", "onnx", "--out", str(model.with_name("forest.onnx"))]) == 0
+    )
     assert model.with_name("forest.onnx").stat().st_size > 100
     assert "1 trees in" in capsys.readouterr().out

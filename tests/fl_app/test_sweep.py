@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
 import subprocess
@@ -14,11 +13,12 @@ import pytest
 import yaml
 from hand_made import make, write_table
 
-import fl_app.__main__ as main
+from fl_app.commands.cli import main as dpforest
+from fl_app.commands.expansion import expand
 from fl_app.config import compose_config
 from fl_app.engine.experiment import ConfigurationError
-from fl_app.run_folder import OutputError, failure_of, find_failed, find_runs, write_failure
-from fl_app.sweep import Missing, count_runs, join_flags, place_runs, resume_option, split_resume
+from fl_app.results.run_folder import OutputError, failure_of, find_failed, find_runs, write_failure
+from fl_app.sweep import Missing, place_runs, resume_option, split_resume
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
     ],
 )
 def test_runs_are_counted_with_those_of_the_experiment_file(overrides: list[str], runs: int) -> None:
-    assert count_runs(overrides) == runs
+    assert len(expand(overrides)) == runs
 
 
 @pytest.mark.parametrize("name", ["compare_watch", "compare_hugadb"])
@@ -82,13 +82,6 @@ def test_several_values_need_the_flag_wherever_it_stands() -> None:
     with pytest.raises(ConfigurationError, match=r"seed=1,2 has several values: add -m to run all of them"):
         place_runs(["strategy=one_shot", "seed=1,2"])
     assert place_runs(["strategy=one_shot", "-m", "seed=1,2"]) == ["-m", "strategy=one_shot", "seed=1,2"]
-
-
-def test_a_flag_may_stand_before_its_value() -> None:
-    assert join_flags(["--cfg", "job", "seed=1", "-c", "all"]) == ["--cfg=job", "seed=1", "-c=all"]
-    assert join_flags(["--info", "seed=1"]) == ["--info", "seed=1"], "it needs no value"
-    assert join_flags(["--info", "plugins", "-m", "seed=1,2"]) == ["--info=plugins", "-m", "seed=1,2"]
-    assert place_runs(["seed=1", "--cfg=job", "epsilon=2"]) == ["--cfg=job", "seed=1", "epsilon=2"]
 
 
 def test_output_names_the_folder_of_a_sweep(tmp_path: Path) -> None:
@@ -184,18 +177,18 @@ def test_a_sweep_reports_and_goes_on_with_what_is_missing(tmp_path: Path) -> Non
 
 
 def test_an_interrupt_while_the_report_is_written_says_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt() -> None:
+    def interrupt(folders: list[Path]) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(main._sweep, "folder", tmp_path)
-    monkeypatch.setattr(main, "_job", lambda: None)
-    monkeypatch.setattr(main, "_report", interrupt)
-    monkeypatch.setattr(sys, "argv", ["fl_app"])
-    with caplog.at_level(logging.INFO):
-        assert main.main() == 130
-    assert f"interrupted; go on with python -m fl_app +resume={tmp_path}" in caplog.text
+    dataset = write_table(tmp_path)
+    table = [f"dataset.{key}={value}" for key, value in dataset.items() if key != "name"]
+    monkeypatch.setattr("fl_app.report.gather.gather", interrupt)
+    folder = tmp_path / "sweep"
+    arguments = ["engine.kind=in_process", "dataset=table", *table, f"output={folder}"]
+    assert dpforest(["sweep", *arguments]) == 130
+    assert f"interrupted; go on with python -m fl_app +resume={folder}" in capsys.readouterr().out.replace("\n", "")
 
 
 def test_an_experiment_is_recognised_by_its_folder(tmp_path: Path) -> None:

@@ -77,7 +77,12 @@ def test_an_update_says_what_it_cost() -> None:
 def test_an_error_is_one_setting() -> None:
     content = error_content(3, BadMessage("no rows"))
     assert set(content) == {CONFIG}
-    assert dict(content[CONFIG]) == {"client": 3, "error": "BadMessage: no rows", "refused": False}
+    assert dict(content[CONFIG]) == {
+        "client": 3,
+        "error": "BadMessage: no rows",
+        "refused": False,
+        "unprotected": False,
+    }
 
 
 def test_settings_of_two_messages_are_not_shared() -> None:

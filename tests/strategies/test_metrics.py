@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import logging
 import math
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hand_made import CLIENTS, make, write_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy.stats import pearsonr
 from sklearn import metrics as reference
 
+import strategies.metrics
+from fl_app.client_app import app as client_app
+from fl_app.engine.in_process import InProcessGrid
+from fl_app.jobs import run_job
+from fl_app.report.page import write_report
+from fl_app.results.rows import write_results
 from strategies.metrics import (
+    Kind,
+    Metric,
+    Sums,
     add_sums,
     classification_sums,
     confusion_matrix,
@@ -36,7 +50,9 @@ def test_classification_by_hand() -> None:
     assert summary["balanced_accuracy"] == pytest.approx((2 / 3 + 1 + 0) / 3)
     assert summary["macro_f1"] == pytest.approx((2 * 2 / (3 + 3) + 2 * 2 / (2 + 3) + 0) / 3)
     assert summary["log_loss"] == pytest.approx(-(4 * math.log(0.7) + 2 * math.log(0.1)) / 6)
-    assert primary_metric(summary) == "accuracy"
+    # By chance 3 * 3 + 2 * 3 + 1 * 0 of 36 agree.
+    assert summary["cohen_kappa"] == pytest.approx((4 / 6 - 15 / 36) / (1 - 15 / 36))
+    assert primary_metric(summary).name == "accuracy"
 
 
 def test_regression_by_hand() -> None:
@@ -45,7 +61,7 @@ def test_regression_by_hand() -> None:
     assert summary["mae"] == pytest.approx(2 / 3)
     assert summary["r2"] == pytest.approx(1 - 2 / 14)  # 14 = 2^2 + 1^2 + 3^2 around the mean 3
     assert summary["pearson"] == pytest.approx(9 / math.sqrt(14 * 6))
-    assert primary_metric(summary) == "r2"
+    assert primary_metric(summary).name == "r2"
 
 
 def test_a_constant_prediction_has_no_correlation() -> None:
@@ -76,6 +92,10 @@ def test_sums_of_clients_give_scikit_learns_metrics_of_all(case: tuple[np.ndarra
     f1 = reference.f1_score(y, predicted, labels=occurring, average="macro", zero_division=0)
     assert summary["macro_f1"] == pytest.approx(f1)
     assert summary["log_loss"] == pytest.approx(reference.log_loss(y, probability, labels=range(k)))
+    if len(np.unique([y, predicted])) > 1:
+        assert summary["cohen_kappa"] == pytest.approx(reference.cohen_kappa_score(y, predicted), abs=1e-12)
+    else:
+        assert "cohen_kappa" not in summary
 
 
 values = st.floats(-100, 100)
@@ -142,3 +162,33 @@ def test_the_confusion_matrix_of_the_ldp_document_does_not_give_its_precision() 
     assert summary["accuracy"] == pytest.approx(0.785)
     assert summary["precision"] == pytest.approx(17 / 47)
     assert summary["recall"] == pytest.approx(17 / 30)
+
+
+def _first_row(sums: Sums) -> float:
+    """Share of the test rows in the first line of the confusion matrix."""
+    return float(sum(confusion_matrix(sums)[0]) / sum(sums["confusion"]))
+
+
+def test_a_metric_is_one_entry_and_shows_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made_up = Metric("first_share", "share of the first", Kind.CLASSES, _first_row, log=".5f", against_epsilon=True)
+    monkeypatch.setattr(strategies.metrics, "METRICS", (*strategies.metrics.METRICS, made_up))
+    with caplog.at_level(logging.INFO):
+        run = tmp_path / "sweep" / "0"
+        run_job(make(write_table(tmp_path)), InProcessGrid(client_app, CLIENTS), run)
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["first_share"] == pytest.approx(sum(metrics["confusion"][0]) / metrics["test_rows"])
+    write_results(tmp_path / "sweep")
+    for path in (run / "rounds.csv", run / "clients.csv", tmp_path / "sweep" / "results.csv"):
+        for row in csv.DictReader(path.open(encoding="utf-8")):
+            assert 0 < float(row["first_share"]) < 1, path
+            assert -1 < float(row["cohen_kappa"]) <= 1, path
+    screen = caplog.text.splitlines()
+    assert any(line.startswith("  share of the first") for line in screen)
+    assert any(line.startswith("  Cohen's kappa") for line in screen)
+    assert any(f"share of the first {metrics['first_share']:.5f}" in line for line in screen), "the line of a round"
+    page = write_report([tmp_path / "sweep"]).read_text(encoding="utf-8")
+    assert page.count("share of the first</button>") == 1
+    assert page.count("Cohen&#39;s kappa</button>") == 1
+    assert f">{metrics['cohen_kappa']:.4g}</td>" in page

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from dpforest.errors import DPForestError
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from dpforest.settings import Settings
 from strategies import registry
 from strategies.method import Method
-from strategies.settings import build_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Settings):
     depth: int
     leaf_share: float = 0.3
 
@@ -49,15 +50,15 @@ def test_looking_for_one_method_imports_no_neural_network() -> None:
 
 def test_a_registered_method_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
-    own = Method("mine", Options, None, None, "unit", "trust")  # type: ignore[arg-type]
+    own = Method("mine", Options, None, None, RECORD_UNIT, NO_SERVER)  # type: ignore[arg-type]
     registry.register(own)
     assert registry.get_method("mine") is own
     assert not own.self_protecting
 
 
 def test_settings_name_what_is_wrong() -> None:
-    assert build_settings(Options, {"depth": 3}, "here") == Options(3)
+    assert Options.from_mapping({"depth": 3}, "here") == Options(3)
     with pytest.raises(DPForestError, match=r"here: unknown option 'leafshare'; did you mean 'leaf_share'\?"):
-        build_settings(Options, {"depth": 3, "leafshare": 1}, "here")
+        Options.from_mapping({"depth": 3, "leafshare": 1}, "here")
     with pytest.raises(DPForestError, match=r"here: .*missing.*'depth'"):
-        build_settings(Options, {}, "here")
+        Options.from_mapping({}, "here")

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from fl_app.commands.cli import main as dpforest
 from fl_app.data import DataError, build_source, download
-from fl_app.data.download import CATALOGUE, digest, main
+from fl_app.data.download import CATALOGUE, digest
 
 CONTENT = b"A11 6 A34 A43 1169 A65 A75 4 A93 A101 4 A121 67 A143 A152 2 A173 1 A192 A201 1\n"
 
@@ -100,14 +101,14 @@ def left(folder: Path) -> list[str]:
 
 
 def test_fetches_unpacks_verifies_and_can_be_read(german: str, server: Server, tmp_path: Path, capsys) -> None:
-    assert main(["german_credit", "--to", str(tmp_path / "data")]) == 0
+    assert dpforest(["data", "download", "german_credit", "--to", str(tmp_path / "data")]) == 0
     said = capsys.readouterr().out
     assert "german_credit: 1 files in" in said
     assert "verified, SHA-256" in said
     assert f"DPFOREST_DATA={tmp_path / 'data'}" in said
     assert left(tmp_path / "data") == ["german.data"], "only what is read, and nothing outside the folder"
     assert len(build_source("german_credit", {"path": str(tmp_path / "data" / "german_credit")}).load("bank")) == 1
-    assert main(["german_credit", "--to", str(tmp_path / "data")]) == 0
+    assert dpforest(["data", "download", "german_credit", "--to", str(tmp_path / "data")]) == 0
     assert len(server.sent) == 1, "what is there is not fetched again"
 
 
@@ -141,7 +142,7 @@ def test_a_part_that_was_not_renamed_is_fetched_again(german: str, server: Serve
 
 def test_wrong_checksum(german: str, server: Server, tmp_path: Path, capsys) -> None:
     server.files["/g.zip"] = zipped({"german.data": CONTENT.replace(b"1169", b"1170")})
-    assert main(["german_credit", "--to", str(tmp_path / "data")]) == 1
+    assert dpforest(["data", "download", "german_credit", "--to", str(tmp_path / "data")]) == 1
     said = capsys.readouterr().err
     assert said.startswith("error: the files of german_credit have a wrong checksum and were removed")
     assert said.count("\n") == 1

@@ -11,16 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fl_app.commands.cli import main as dpforest
 from fl_app.data import (
     ClientData,
     DataError,
     Evaluation,
     Partition,
     build_source,
-    check,
     client_data,
     client_roles,
-    make_exercise,
     node_data,
 )
 from fl_app.data.quality import SENSORS, check_file
@@ -275,15 +274,15 @@ def test_on_a_node_one_record_less_leaves_all_others_where_they_are(cell: tuple[
 
 def test_the_check_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "good.csv", lines())
-    assert check.main([str(tmp_path)]) == 0
+    assert dpforest(["data", "check", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "good.csv: 200 good rows, 50 % exercise, 1 recording\n"
     write(tmp_path / "short.csv", lines(20))
     write(tmp_path / "other.csv", lines(), "when,hr")
-    assert check.main([str(tmp_path)]) == 1
+    assert dpforest(["data", "check", str(tmp_path)]) == 1
     printed = capsys.readouterr().out
     assert "error: short.csv, line 21: 20 good rows are fewer than 100" in printed
     assert "error: other.csv, line 1: no column 'timestamps'" in printed
-    assert check.main([str(tmp_path / "none")]) == 1
+    assert dpforest(["data", "check", str(tmp_path / "none")]) == 1
 
 
 # synthetic recordings
@@ -328,7 +327,7 @@ def test_made_up_signals_behave_as_bodies_do() -> None:
 
 
 def test_written_recordings_are_read_back(tmp_path: Path) -> None:
-    assert make_exercise.main(["--to", str(tmp_path), "--subjects", "2", "--minutes", "10", "--seed", "3"]) == 0
+    assert dpforest(["data", "make", "--to", str(tmp_path), "--subjects", "2", "--minutes", "10", "--seed", "3"]) == 0
     files = build_source("exercise", {"path": str(tmp_path)})
     made = build_source("exercise", {"synthetic": 2, "synthetic_minutes": 10, "synthetic_seed": 3})
     assert files.subjects() == made.subjects()
@@ -344,10 +343,10 @@ def test_recordings_that_cannot_be_made_are_an_error_in_words(
 ) -> None:
     for minutes in ("inf", "nan", "0.001", "1e9"):
         with pytest.raises(SystemExit) as caught:
-            make_exercise.main(["--to", str(tmp_path), "--minutes", minutes])
+            dpforest(["data", "make", "--to", str(tmp_path), "--minutes", minutes])
         assert caught.value.code == 2
     (tmp_path / "taken").write_text("")
-    assert make_exercise.main(["--to", str(tmp_path / "taken"), "--subjects", "1", "--minutes", "1"]) == 1
+    assert dpforest(["data", "make", "--to", str(tmp_path / "taken"), "--subjects", "1", "--minutes", "1"]) == 1
     assert "taken cannot be written (File exists): choose another folder" in capsys.readouterr().err
 
 

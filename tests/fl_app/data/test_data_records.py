@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fl_app.data import DataError, DataSource, build_source, node_data
-from fl_app.data.cells import number
+from fl_app.data.cells import ArrowColumn, number
 from fl_app.data.quality import SENSORS
 from fl_app.data.table_file import read_table
 
@@ -176,9 +176,10 @@ def test_any_record_of_a_parquet_file_changes_no_other(record: tuple[Any, ...], 
         check_only_one_more(before, of_parquet(two, more), place)
 
 
-@pytest.mark.parametrize(
-    "kind", [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())], ids=str
-)
+TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()]
+
+
+@pytest.mark.parametrize("kind", [*TEXTS, pa.dictionary(pa.int32(), pa.string())], ids=str)
 def test_text_of_a_parquet_file_is_decoded_cell_by_cell(kind: pa.DataType, tmp_path: Path) -> None:
     table = pa.table({name: column(cells) for name, cells in PARQUET.items()})
     pq.write_table(table, tmp_path / "plain.parquet")
@@ -188,10 +189,22 @@ def test_text_of_a_parquet_file_is_decoded_cell_by_cell(kind: pa.DataType, tmp_p
         if pa.types.is_dictionary(kind):
             cells = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), text)
         else:
-            cells = text.cast(pa.binary()) if pa.types.is_binary(kind) else text.cast(kind)
+            cells = text.cast(pa.binary()).cast(kind) if "binary" in str(kind) else text.view(pa.string()).cast(kind)
         assert cells.type == kind
         pq.write_table(table.set_column(2, "site", cells), tmp_path / "other.parquet")
         assert of_node(tmp_path / "other.parquet") == expected
+
+
+@pytest.mark.parametrize("kind", [pa.binary(2), pa.binary(16), pa.uuid()], ids=str)
+def test_bytes_of_one_length_are_decoded_cell_by_cell(kind: pa.DataType) -> None:
+    width = 16 if kind == pa.uuid() else kind.byte_width
+    cells = [b"NA".ljust(width), b"1".ljust(width), b"\xff" * width, None]
+    texts = [ArrowColumn(pa.chunked_array([pa.array(some, kind)])).text() for some in (cells[:2], cells)]
+    assert texts[0] == texts[1][:2] == ["NA", "1"]
+    assert texts[1][3] == ""
+    numbers = ArrowColumn(pa.chunked_array([pa.array(cells, kind)]))
+    assert numbers.holds_numbers
+    assert numbers.numbers()[1] == 1
 
 
 @pytest.mark.parametrize("text", ["y\xe9s", '"open', "a,b,c,d,e,f,g,h,i,j,k,l", "1", "\x00"])

@@ -11,7 +11,8 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.superlink.grid import InMemoryGrid
 
-from fl_app.__main__ import _Engine
+from fl_app.commands.engine import WarmEngine
+from fl_app.commands.settings import EngineSettings
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.simulation import SimulationFailed, SimulationSession, WindowedGrid
 
@@ -142,8 +143,8 @@ def test_a_sweep_waits_once_for_an_engine_that_does_not_start(monkeypatch: pytes
         raise RuntimeError("no room")
 
     monkeypatch.setattr("flwr.simulation.run_simulation", fail)
-    engine = _Engine()
+    engine = WarmEngine()
     for _ in range(3):
         with pytest.raises(SimulationFailed, match="no room"):
-            engine.grid("simulation", 2, None)
+            engine.grid(EngineSettings(), 2)
     assert len(tries) == 1

@@ -15,8 +15,8 @@ from fl_app.engine.experiment import Experiment
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.run import Run, run_experiment
 from fl_app.report.gather import gather
-from fl_app.run_folder import RunFolder
-from fl_app.tables import run_table
+from fl_app.results.run_folder import RunFolder
+from fl_app.results.text import run_table
 from strategies.messages import CONFIG
 from strategies.method import TooFewClients
 

@@ -13,10 +13,13 @@ import pytest
 from flwr.app import ConfigRecord, Message
 from hand_made import CLIENTS, Act, Interfering, make, run, write_table
 
-from dpforest.ledger import RECORD_UNIT, Entry
+from dpforest.errors import DPForestError
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
+from dpforest.settings import Settings
 from strategies import registry
-from strategies.messages import CONFIG
+from strategies.messages import CONFIG, error_content
 from strategies.method import (
     Arrays,
     Charges,
@@ -34,7 +37,7 @@ NAME = "counts_only_here"
 
 
 @dataclass(frozen=True)
-class _Settings:
+class _Settings(Settings):
     raw_from: int = 1  # the clients from this number on send raw counts and charge nothing
     from_round: int = 1
     names_plan: bool = True
@@ -78,7 +81,7 @@ def _mechanism(epsilon: float, rounds: int) -> DiscreteLaplaceCounts:
     return DiscreteLaplaceCounts(epsilon / rounds)
 
 
-registry.register(Method(NAME, _Settings, _Server, _Client, RECORD_UNIT, "nobody", default_rounds=3))
+registry.register(Method(NAME, _Settings, _Server, _Client, RECORD_UNIT, NO_SERVER, default_rounds=3))
 
 
 def counted(folder: Path, app: Any = None, **settings: Any) -> Any:
@@ -133,6 +136,40 @@ def test_an_answer_that_is_lost_later_hides_nothing(tmp_path: Path) -> None:
     assert honest.privacy["epsilon"] == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("when", [1, 3])
+def test_a_failure_that_may_follow_from_rows_ends_the_guarantee(tmp_path: Path, when: int) -> None:
+    """A real node says so in its answer, which has no ledger: the run must not call the planned epsilon a guarantee."""
+
+    def fail(unprotected: bool) -> Act:
+        def act(message: Message, honest: Callable[[], Message]) -> Message:
+            if message.content[CONFIG]["round"] != when:
+                return honest()
+            reply = error_content(CLIENTS - 1, DPForestError("see its log"), unprotected=unprotected)
+            return Message(reply, reply_to=message)
+
+        return act
+
+    done = counted(tmp_path, Interfering({CLIENTS - 1: fail(True)}), raw_from=CLIENTS, by_exchange=True)
+    assert done.privacy["guarantee"].startswith(
+        f"guarantee: none (what client {CLIENTS - 1} sent: that training failed may follow from its rows"
+    )
+    done = counted(tmp_path, Interfering({CLIENTS - 1: fail(False)}), raw_from=CLIENTS, by_exchange=True)
+    assert done.privacy["epsilon"] == pytest.approx(2.0)
+
+
+def test_a_ledger_that_was_refused_once_is_not_mended_by_a_later_one(tmp_path: Path) -> None:
+    def doubled(message: Message, honest: Callable[[], Message]) -> Message:
+        reply = honest()
+        if message.content[CONFIG]["round"] == 1:
+            plain = json.loads(str(reply.content[CONFIG]["ledger"]))
+            plain["entries"][0]["epsilon"] *= 2
+            reply.content[CONFIG] = ConfigRecord(dict(reply.content[CONFIG]) | {"ledger": json.dumps(plain)})
+        return reply
+
+    done = counted(tmp_path, Interfering({CLIENTS - 1: doubled}), raw_from=CLIENTS, by_exchange=True)
+    assert done.privacy["guarantee"].startswith(f"guarantee: none (what client {CLIENTS - 1} sent: its ledger was")
+
+
 def _without_entries(message: Message, honest: Callable[[], Message]) -> Message:
     reply = honest()
     plain = json.loads(str(reply.content[CONFIG]["ledger"])) | {"entries": []}
@@ -147,7 +184,7 @@ METHODS = {
     "ldp_bagging": {},
     "ldp_bagging, turns": {"name": "ldp_bagging", "round_budget": "turns"},
     "fext, published": {"name": "fext", "accounting": "published", "k": None},
-    "pp_fprf, published": {"name": "pp_fprf", "accounting": "published", "k": 2},
+    "pp_fprf, published": {"name": "pp_fprf", "accounting": "published", "k": 2, "slices": 1},
     "fext": {"k": None},
     "fext, scored by clients": {"name": "fext", "filter_by": "clients"},
     "pp_fgrf": {},

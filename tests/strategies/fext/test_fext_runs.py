@@ -12,15 +12,15 @@ from flwr.app import RecordDict
 from hand_made import CLIENTS, Act, Interfering, make, run, table_rows, with_arrays, with_content
 
 from dpforest.errors import DPForestError
-from fl_app import compare
 from fl_app.client_app import app as client_app
+from fl_app.commands.cli import main as dpforest
 from fl_app.config import compose_config, to_experiment
 from fl_app.engine.in_process import InProcessGrid
-from fl_app.figures.rounds import stability_rows
-from fl_app.figures.settings import write_setting_figures
 from fl_app.jobs import run_job
+from fl_app.report.figures.catalogue import write_all
+from fl_app.report.figures.rounds import stability_rows
 from fl_app.report.gather import gather
-from fl_app.results import telling_columns
+from fl_app.results.rows import distinct_columns
 from strategies.fext.client import SCORES
 from strategies.messages import ARRAYS, to_arrays_record
 
@@ -135,12 +135,12 @@ def test_comparing_runs_draws_rounds_and_importances_and_measures_stability(
             fext(table, epsilon, rounds=2, seed=seed, k=None), InProcessGrid(client_app, CLIENTS), sweep / str(number)
         )
     (section,) = gather([sweep]).sections
-    found = {row["epsilon"]: row for row in stability_rows(section.runs, section.rows)}
+    found = {row["epsilon"]: row for row in stability_rows(section)}
     assert found[5.0]["runs"] == 2
     assert -1 <= found[5.0]["spearman"] <= 1
     assert found[5.0]["overlap"] == found[5.0]["overlap_to_no_privacy"] == 1.0, "there are two features only"
     assert found[float("inf")]["spearman"] == pytest.approx(1.0)
-    assert compare.main([str(sweep), "--figures", str(tmp_path / "figures")]) == 0
+    assert dpforest(["compare", str(sweep), "--figures", str(tmp_path / "figures")]) == 0
     assert "rank corr." in capsys.readouterr().out
     written = {file.name for file in (tmp_path / "figures").iterdir()}
     expected = {f"{kind}-table-row-split.svg" for kind in ("rounds", "importance", "importance-map")}
@@ -156,17 +156,17 @@ def test_comparing_runs_draws_bad_clients_and_rows(table: dict[str, Any], tmp_pa
         experiment = fext(table, partition={"kind": "iid", "clients": clients})
         run_job(experiment, InProcessGrid(client_app, clients), tmp_path / "rows" / str(clients))
     (family,) = gather([sweep]).families
-    rows = family.rows
-    assert {row["strategy.attack_share"]: row["r2"] for row in rows if row["strategy.k"] == "auto"}[0.5] > 0.8
-    assert {row["strategy.attack_share"]: row["r2"] for row in rows if row["strategy.k"] is None}[0.5] < 0.5
-    assert [path.name for path in write_setting_figures(family.title, rows, tmp_path)] == [
+    attacked = {run.option("k"): run.metrics["r2"] for run in family.runs if run.option("attack_share")}
+    assert attacked["auto"] > 0.8
+    assert attacked[None] < 0.5
+    assert [path.name for path in write_all(family, tmp_path)] == [
         "attack-table-row-split.svg",
         "attack-table-row-split.png",
     ]
     (family,) = gather([tmp_path / "rows"]).families
-    assert [row["public_rows"] for row in family.rows] == [400, 200]
-    assert telling_columns(family.rows) == ["asked_clients"]
-    assert [path.name for path in write_setting_figures(family.title, family.rows, tmp_path)] == [
+    assert [run.metrics["public_rows"] for run in family.runs] == [400, 200]
+    assert distinct_columns([run.row for run in family.runs]) == ["asked_clients"]
+    assert [path.name for path in write_all(family, tmp_path)] == [
         "rows-table-row-split.svg",
         "rows-table-row-split.png",
     ]

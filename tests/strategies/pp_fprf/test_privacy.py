@@ -25,7 +25,7 @@ from strategies.pp_fprf.similarity import hash_rows, histograms
 # Every tree of this plan draws its noise for itself, so that one user's answer holds many draws about the same rows.
 TREES = 1000
 ONE_LEVEL = PersonalSettings(
-    trees=TREES, depth=1, features=2, validation_share=0.0, sessions=1, vote_share=0.4, size_share=0.3
+    trees=TREES, depth=1, features=2, validation_share=0.0, sessions=1, vote_share=0.4, size_share=0.3, slices=1
 )
 # The row that is added is alone in a child of "a", and joins eight of the other class under "b".
 X = np.array([[0.0, 0.0]] * 8 + [[1.0, 0.0]])
@@ -133,7 +133,7 @@ def test_the_plan_costs_the_budget(
 
 def test_the_published_plan_is_that_of_the_paper() -> None:
     """Section 4.3: B = T epsilon, epsilon / d a level and for the leaves; the exponent has 2 log2 |C| below."""
-    plan = plan_of(task_of(PersonalSettings(accounting="published", trees=20, depth=14), 20.0))
+    plan = plan_of(task_of(PersonalSettings(accounting="published", trees=20, depth=14, slices=1), 20.0))
     assert plan.votes.epsilon == plan.leaves.epsilon == pytest.approx(1 / 15)
     assert plan.votes.sensitivity / (1 << 16) == pytest.approx(2 * np.log2(3), abs=1e-4)
     assert plan.tree_epsilon(14) == pytest.approx(1.0)

@@ -17,8 +17,8 @@ from users import SCHEMA, client_task, rows
 
 from dpforest.errors import DPForestError
 from dpforest.forest import load
-from fl_app import compare
 from fl_app.client_app import app as client_app
+from fl_app.commands.cli import main as dpforest
 from fl_app.config import compose_config, to_experiment
 from fl_app.data import client_data
 from fl_app.engine.comparisons import add_runs_beside
@@ -31,7 +31,7 @@ from strategies.pp_fprf.client import AloneClient, PersonalClient
 from strategies.pp_fprf.growth import Group, Growth
 
 SMALL = {"trees": 3, "depth": 4, "features": 2, "min_rows": 5, "voting": "soft"}
-PERSONAL = SMALL | {"name": "pp_fprf", "k": 2, "functions": 4, "beside": []}
+PERSONAL = SMALL | {"name": "pp_fprf", "k": 2, "functions": 4, "slices": 1, "beside": []}
 PUBLISHED = {"accounting": "published", "prior": None}
 
 
@@ -184,7 +184,7 @@ def test_comparing_draws_what_varies_and_each_user(
     for number, point in enumerate(points):
         experiment = personal(table, **({"epsilon": 40.0} | point), beside=["lrf"], partition=partition)
         run_job(experiment, InProcessGrid(client_app, CLIENTS), sweep / str(number))
-    assert compare.main([str(sweep), "--figures", str(tmp_path / "figures")]) == 0
+    assert dpforest(["compare", str(sweep), "--figures", str(tmp_path / "figures")]) == 0
     told = capsys.readouterr().out
     assert "users of" in told
     line = next(line for line in told.splitlines() if line.split()[:7] == ["table", "2", "3", "4", "40", "2", "lrf"])
@@ -212,7 +212,7 @@ def test_a_user_without_a_score_is_drawn_without_it(
         writer = csv.DictWriter(file, list(users[0]))
         writer.writeheader()
         writer.writerows(users)
-    assert compare.main([str(tmp_path / "sweep"), "--figures", str(tmp_path / "figures")]) == 0
+    assert dpforest(["compare", str(tmp_path / "sweep"), "--figures", str(tmp_path / "figures")]) == 0
     scores = [float(user["accuracy_lrf"]) for user in users if user["accuracy_lrf"]]
     assert f"{np.mean(scores):.3f}" in capsys.readouterr().out
 

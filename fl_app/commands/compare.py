@@ -1,0 +1,67 @@
+"""Print the tables of many runs and which method is best, in words; draw all figures of all runs if asked.
+
+Only runs that may be compared share a table: the same rows, the same privacy unit, the same kind of guarantee.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fl_app.report.answer import Answer
+    from fl_app.report.gather import Gathered
+
+EXAMPLES = """\
+dpforest compare runs/sweep-2026-01-31_12-00-00
+dpforest compare runs --figures figures"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which runs, and where figures go."""
+    parser.add_argument("folders", nargs="+", type=Path, help="run folders, sweep folders, or folders of them")
+    parser.add_argument("--figures", type=Path, help="where to write all figures of all runs (default: none are drawn)")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print the table; exit code 1 if there is nothing to compare."""
+    from dpforest.errors import DPForestError
+    from fl_app.compare import section_tables
+    from fl_app.report.answer import answer, in_words
+    from fl_app.report.gather import gather
+
+    try:
+        gathered = gather(options.folders)
+        for left_out in gathered.left_out:
+            print(left_out, file=sys.stderr)
+        if not gathered.sections:
+            print(f"error: no finished run in {', '.join(map(str, options.folders))}", file=sys.stderr)
+            return 1
+        for section in gathered.sections:
+            print(f"{section_tables(section)}\n")
+        answers = [answer(section) for section in gathered.sections]
+        print(in_words(answers))
+        if options.figures:
+            written = _draw(gathered, answers, options.figures)
+            print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
+    except BrokenPipeError:
+        raise
+    except (DPForestError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _draw(gathered: Gathered, answers: Sequence[Answer], target: Path) -> list[Path]:
+    """All figures of all settings, where a report shows the best of many; of each section in a folder of its own."""
+    from fl_app.report.figures.catalogue import write_all
+
+    written = [path for family in gathered.families for path in write_all(family, target)]
+    for own in answers:
+        folder = target if len(answers) == 1 else target / own.section.slug
+        written += write_all(own, folder) + write_all(own.section, folder)
+    return written

@@ -1,0 +1,60 @@
+"""Predict the rows of a CSV or Parquet file with a finished forest.
+
+The columns are found by their names, in any order; others are not looked at. From Python the same is:
+forest = dpforest.forest.load("forest.json"); forest.predict_proba(forest.schema.matrix(table)).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+EXAMPLES = """\
+dpforest predict --model RUN/model/forest.json --data new.csv --out predictions.csv
+dpforest predict --model RUN/model/forest.json --data new.csv --out predictions.csv --explain"""
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # beginnings of a cell that spreadsheets calculate; some wide
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The forest, the rows and the file to write."""
+    parser.add_argument("--model", type=Path, required=True, help="forest.json of a run, or a saved estimator")
+    parser.add_argument("--data", type=Path, required=True, help="CSV or Parquet file")
+    parser.add_argument("--out", type=Path, required=True, help="CSV file to write")
+    parser.add_argument("--explain", action="store_true", help="add the path of each prediction through the trees")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Write the predictions; exit code 1 if there are none."""
+    from dpforest.errors import DPForestError
+    from dpforest.forest import load
+    from fl_app.predict import predict_file
+
+    try:
+        forest = load(options.model)
+        predictions, notes = predict_file(forest, options.data, options.explain)
+        if forest.schema.is_classification:
+            predictions["prediction"] = predictions["prediction"].map(_harmless)
+            if marked := [name for name in forest.schema.classes if _harmless(name) != name]:
+                notes.append(f"note: class names that a spreadsheet would calculate are written with ': {marked}")
+        partial = options.out.with_name(options.out.name + ".partial")
+        # Line ends of two characters, as in RFC 4180: then a name that holds one of them is quoted, and breaks no line.
+        predictions.to_csv(partial, index=False, float_format="%.9g", lineterminator="\r\n")
+        os.replace(partial, options.out)
+    except (DPForestError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    for note in notes:
+        print(note)
+    print(f"{len(predictions)} rows in {options.out}")
+    return 0
+
+
+def _harmless(name: str) -> str:
+    """A class name as a cell that no spreadsheet calculates: a model made by others may bring any name."""
+    try:
+        float(name)  # "-1" is a class as any other
+    except ValueError:
+        return f"'{name}" if name.startswith(_FORMULA) else name
+    return name

@@ -1,0 +1,63 @@
+"""Settings of a run that do not change its numbers: where it happens, and where it goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from dpforest.settings import Settings, Whole
+
+
+@dataclass(frozen=True)
+class EngineSettings(Settings):
+    """Where a run's nodes are.
+
+    Parameters
+    ----------
+    kind : {"simulation", "in_process"}
+        A simulation under Ray; or one client after another in this process, without Ray, with the same numbers.
+    nodes : int or None
+        Of the simulation; None: one a client.
+    ray_address : str or None
+        Of a Ray cluster; None: this machine.
+    """
+
+    group: ClassVar[str] = "engine."
+
+    kind: Literal["simulation", "in_process"] = "simulation"
+    nodes: Whole | None = None
+    ray_address: str | None = None
+
+
+@dataclass(frozen=True)
+class RunSettings(Settings):
+    """Where a run goes.
+
+    Parameters
+    ----------
+    output : str or None
+        Folder of the run, or of the sweep; None: runs/DATE-STRATEGY-DATASET, or runs/sweep-DATE.
+    objective : str or None
+        The metric that a sweeper such as hydra/sweeper=optuna is given; None: log_loss, or mae of a regression.
+    """
+
+    output: str | None = None
+    objective: str | None = None
+
+
+@dataclass(frozen=True)
+class TrackingSettings(Settings):
+    """Where finished runs are logged as well.
+
+    Parameters
+    ----------
+    kind : {"mlflow"} or None
+        MLflow needs pip install "dpforest[mlflow]".
+    uri : str or None
+        Of a tracking server or database; None: the folder mlruns next to the sweep or run.
+    """
+
+    group: ClassVar[str] = "tracking."
+
+    kind: Literal["mlflow"] | None = None
+    uri: str | None = None

@@ -1,0 +1,1 @@
+"""What belongs to one source: what it published, and the tables and figures that it shows."""

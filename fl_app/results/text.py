@@ -1,0 +1,99 @@
+"""Plain-text tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dpforest.ledger import rounded_up
+from strategies.metrics import metrics_of, primary_metric
+
+
+def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
+    """What one run reached, what it cost and what it guarantees."""
+    scores = {metric.name: metric.label for metric in metrics_of()} | {"worst_client": "worst client"}
+    rows = [(label, f"{metrics[name]:.4f}") for name, label in scores.items() if name in metrics]
+    rows += [
+        ("test rows", f"{metrics['test_rows']:,}" if "test_rows" in metrics else "none: no test metrics came"),
+        ("clients", str(metrics["clients"])),
+        ("bytes down", human_bytes(metrics["bytes_down"])),
+        ("bytes up", human_bytes(metrics["bytes_up"])),
+        *([("raw rows instead", human_bytes(metrics["bytes_of_rows"]))] if "bytes_of_rows" in metrics else []),
+        ("seconds", f"{metrics['seconds']:.1f}"),
+        ("privacy", str(privacy["guarantee"])),
+        ("record", str(privacy["record"])),
+    ]
+    if privacy.get("note"):
+        rows.append(("note", str(privacy["note"])))
+    if "ended_early" in metrics:
+        rows.append(("ended early", str(metrics["ended_early"])))
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows)
+
+
+# What all methods have of a client; of their metrics, the table shows the one that they are compared by.
+_USUAL = {"client", "trains", "test_rows", "bytes_down", "bytes_up", "failures"}
+
+
+def client_table(clients: Sequence[Mapping[str, Any]]) -> str:
+    """What only this method has of each client, with means where clients have types; empty if there is nothing."""
+    usual = _USUAL | {metric.name for metric in metrics_of() if not metric.is_primary}
+    names = [key for key in dict.fromkeys(key for row in clients for key in row) if key not in usual]
+    if set(names) <= {primary_metric(names).name, "type"}:
+        return ""
+    lines = [[str(row["client"]), *(_cell(row.get(name)) for name in names)] for row in clients]
+    types = sorted({row["type"] for row in clients if "type" in row})
+    for kind in [*types, "all"]:
+        group = [row for row in clients if kind in (row.get("type"), "all")]
+        means = [_mean(row.get(name) for row in group) for name in names]
+        lines.append(["mean", *(kind if name == "type" else mean for name, mean in zip(names, means, strict=True))])
+    return columns(["client", *names], lines)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _mean(values: Iterable[Any]) -> str:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return f"{sum(numbers) / len(numbers):.4g}" if numbers else ""
+
+
+def decimals(value: float) -> str:
+    """Three decimals; the R^2 of a model that diverged may have hundreds of digits before them."""
+    return f"{value:z.3f}" if abs(value) < 1000 else f"{value:.3g}"
+
+
+def short_delta(delta: float) -> str:
+    """The delta of a guarantee, or that it needs none."""
+    return f"delta {rounded_up(delta)}" if delta else "pure"
+
+
+def human_bytes(size: float) -> str:
+    """A size with its unit."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(size) < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Aligned columns under a header; if wider than ``width``, in blocks below each other with numbered lines."""
+    widths = [max(len(str(row[i])) for row in (header, *rows)) for i in range(len(header))]
+    if width is not None and sum(widths) + 2 * (len(widths) - 1) > width:
+        starts, used = [0], len(str(len(rows)))
+        for i, each in enumerate(widths):
+            if used + 2 + each > width and i > starts[-1]:
+                starts.append(i)
+                used = len(str(len(rows)))
+            used += 2 + each
+        blocks = [slice(start, end) for start, end in zip(starts, [*starts[1:], len(widths)], strict=True)]
+        numbered = [(str(number), row) for number, row in enumerate(rows, 1)]
+        return "\n\n".join(
+            columns(["#", *header[block]], [[number, *row[block]] for number, row in numbered]) for block in blocks
+        )
+    lines = [
+        "  ".join(str(cell).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)
+    ]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
