@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
-from hand_made import CLIENTS, SCHEMA, TREES, make, raw_array, table_rows, write_table
+from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
+from hand_made import SCHEMA, TREES, make, raw_array, table_rows, write_table
+from one_node import ALL_RUNS, ask, error, node, own
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import Ledger
@@ -24,11 +25,10 @@ from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.node_state import node_secret
 from fl_app.engine.run import run_experiment
 from strategies.federation.roster import roster
-from strategies.flower_compat import SimulatedContext, is_simulated
+from strategies.flower_compat import is_simulated
 from strategies.messages import ARRAYS, CONFIG, METRICS, RowsChanged
 from strategies.node.budget_file import BudgetFile
 
-ALL_RUNS = "all runs together would spend more than this node's owner allows"
 SECRET = "0.7071067811"  # a cell of the data
 
 
@@ -42,43 +42,8 @@ def _identified() -> None:
     InProcessGrid(app, 1)  # gives this process the identity that Flower's messages need
 
 
-def node(simulated: bool = False, **settings: Any) -> Context:
-    """A node that plays client 0."""
-    kind = SimulatedContext if simulated else Context
-    config = {"partition-id": 0} | settings
-    return kind(run_id=1, node_id=1000, node_config=config, state=RecordDict(), run_config={})
-
-
-def ask(
-    context: Context,
-    experiment: Experiment | str,
-    kind: str = MessageType.TRAIN,
-    arrays: Mapping[str, Any] | None = None,
-    /,
-    **config: Any,
-) -> RecordDict:
-    """Send one message and return the content of the reply; a setting of None is left out."""
-    text = experiment if isinstance(experiment, str) else experiment.to_json()
-    settings = {"experiment": text, "run": "run 1", "clients": CLIENTS, "round": 1} | config
-    content = RecordDict({CONFIG: ConfigRecord({k: v for k, v in settings.items() if v is not None})})
-    if arrays is not None:
-        plain = {k: v if isinstance(v, Array) else Array(np.ascontiguousarray(v)) for k, v in arrays.items()}
-        content[ARRAYS] = ArrayRecord(plain)
-    return app(Message(content, 1000, kind), context).content
-
-
-def error(reply: RecordDict) -> str:
-    assert set(reply) == {CONFIG}, "a refusal carries no arrays and no metrics"
-    return str(reply[CONFIG]["error"])
-
-
 def epsilon_of(reply: RecordDict) -> float:
     return Ledger.from_dict(json.loads(str(reply[CONFIG]["ledger"]))).guarantee().epsilon
-
-
-def own(dataset: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-    """The node configuration of an owner who says where the data is, and allows what `make` asks."""
-    return {"data-path": str(dataset["path"]), "max-epsilon": 2.0, **settings}
 
 
 def for_nodes(dataset: Mapping[str, Any], **options: Any) -> Experiment:

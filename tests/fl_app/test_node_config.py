@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flwr.app import MessageType
 from hand_made import SCHEMA, make, raw_array, write_table
-from test_hostile_server import ask, error, node, own
+from one_node import ask, error, node, own
 
 from fl_app.client_app import app
 from fl_app.engine.in_process import InProcessGrid

@@ -10,7 +10,7 @@ from flwr.app import Context, RecordDict
 from flwr.serverapp import Grid
 from flwr.superlink.grid import InMemoryGrid
 from hand_made import CLIENTS, SCHEMA, make, write_table
-from test_hostile_server import ALL_RUNS, ask, error, node, own
+from one_node import ALL_RUNS, ask, error, node, own
 
 from dpforest.errors import DPForestError
 from fl_app.client_app import app
