@@ -44,10 +44,11 @@ __all__ = [
 
 
 S = TypeVar("S")  # settings of a method
+S_co = TypeVar("S_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Task(Generic[S]):
+class Task(Generic[S_co]):
     """What both sides know before the data: public facts and settings.
 
     Parameters
@@ -73,7 +74,7 @@ class Task(Generic[S]):
     """
 
     schema: Schema
-    settings: S
+    settings: S_co
     budget: Budget
     rounds: int
     clients: int
@@ -102,7 +103,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class ClientTask(Task[S]):
+class ClientTask(Task[S_co]):
     """What a client's side is given for one message.
 
     Parameters
@@ -135,10 +136,10 @@ class ClientTask(Task[S]):
     config: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     simulated: bool = field(default=False, kw_only=True)
 
-    @classmethod
-    def of(cls, task: Task[S], **own: Any) -> ClientTask[S]:
+    @staticmethod
+    def of(task: Task[S], **own: Any) -> ClientTask[S]:
         """A task with what one message of one client adds to it."""
-        return cls(**{known.name: getattr(task, known.name) for known in fields(Task)}, **own)
+        return ClientTask(**{known.name: getattr(task, known.name) for known in fields(Task)}, **own)
 
 
 @dataclass(frozen=True)
