@@ -39,8 +39,8 @@ class Meter:
         total.seconds = time.perf_counter() - start
         for reply in replies:
             # A model that a simulation shows with the evaluation is for the researcher and would not travel.
-            judged = reply.metadata.message_type.startswith(MessageType.EVALUATE)
-            size = _size(reply, without=ArrayRecord if judged else ())
+            evaluated = reply.metadata.message_type.startswith(MessageType.EVALUATE)
+            size = _size(reply, without=ArrayRecord if evaluated else ())
             total.up += size
             self.by_node.setdefault(reply.metadata.src_node_id, Traffic()).up += size
         return replies, total
