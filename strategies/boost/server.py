@@ -41,6 +41,7 @@ class BoostServer(ServerSide):
         self._public = task.public_rows() if task.public_rows else None
         self._public_score: float | None = None
         self._ended = ""  # why the run ended early
+        self._left_out: set[int] = set()  # clients of which the log has said why
         self._collector: SumCollector | None = None
         if self._settings.is_distributed:
             self._collector = SumCollector(secure_terms(task, self._plan).terms, 0)
@@ -141,6 +142,8 @@ class BoostServer(ServerSide):
             facts["rounds_given_up"] = lost
         if self._ended:
             facts["ended_early"] = self._ended
+        if self._collector and self._collector.liars:
+            facts["left_out"] = {str(client): f"it {lie}" for client, lie in sorted(self._collector.liars.items())}
         return facts | {
             "trees": forest.n_trees,
             "nodes": forest.n_nodes,
@@ -196,6 +199,7 @@ class BoostServer(ServerSide):
         phase = collector.phase
         if phase is Phase.MASK:
             self._note(updates)
+        total = None
         try:
             total = collector.receive({update.client: update.arrays for update in updates}, self._check_total)
         except (TooFewClients, DPForestError) as error:
@@ -203,19 +207,19 @@ class BoostServer(ServerSide):
             # there is nothing to go on with.
             if not self._has_start and (phase is not Phase.PRESENT or collector.ended):
                 raise TooFewClients(f"the run cannot go on: {error}") from error
-            if collector.ended:
-                self._ended = (
-                    f"after {len(self._booster.rounds)} of {self.task.rounds} rounds: {collector.ended} "
-                    "(strategy.dropouts allows for clients that are missing)"
-                )
-                log.warning("the run ends %s", self._ended)
-            elif phase is Phase.PRESENT:
-                log.warning("no sums are asked for: %s", error)
-            else:
-                log.warning("a round is given up: %s", error)
-            return
+            if not collector.ended:
+                log.warning("no sums are asked for: %s" if phase is Phase.PRESENT else "a round is given up: %s", error)
         if total is not None:
             self._learn(total.values.reshape(self._shape), len(total.clients))
+        if collector.ended and not self._ended:
+            self._ended = (
+                f"after {len(self._booster.rounds)} of {self.task.rounds} rounds: {collector.ended} "
+                "(strategy.dropouts allows for clients that are missing)"
+            )
+            log.warning("the run ends %s", self._ended)
+        for client in sorted(collector.liars.keys() - self._left_out):
+            log.warning("client %d is left out from now on: it %s", client, collector.liars[client])
+        self._left_out = set(collector.liars)
 
     def _check_total(self, total: Total) -> None:
         if self._has_start:
