@@ -26,6 +26,7 @@ from strategies import LocalRows, OneShotForest, PrivateClientApp, answer_evalua
 from strategies.federation.private import PrivateStrategy
 from strategies.messages import CONFIG
 from strategies.plan import MethodPlan
+from strategies.registry import get_method
 
 SCHEMA = Schema.from_dict(
     {
@@ -295,3 +296,24 @@ def test_a_hostile_plan_is_answered_and_costs_nothing(text: str) -> None:
     assert not reply.has_error(), "the app itself answers"
     assert "see its log" in str(reply.content.config_records[CONFIG]["error"])
     assert "dpforest" not in next(iter(grid.contexts())).state.config_records
+
+
+def _strategies() -> list[type[PrivateStrategy[Any]]]:
+    kinds = [getattr(package, name) for package in (strategies, baselines) for name in package.__all__]
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, PrivateStrategy)]
+
+
+def test_no_setting_of_a_method_is_called_like_what_every_strategy_has() -> None:
+    shared = {"schema", "epsilon", "delta", "seed", "public_rows", "min_clients"}
+    assert len(_strategies()) == 9
+    for kind in _strategies():
+        own = {field.name for field in dataclasses.fields(get_method(kind.method).settings)}
+        assert not own & shared, kind.__name__
+
+
+def test_a_strategy_may_run_again() -> None:
+    strategy = OneShotForest(SCHEMA, **TREES)
+    first, second = (strategy.start(InProcessGrid(PrivateClientApp(load), CLIENTS)) for _ in range(2))
+    assert np.array_equal(first.forest.value, second.forest.value)
+    assert len(first.exchanges) == len(second.exchanges) == 1
+    assert first.ledgers[0] is not second.ledgers[0]
