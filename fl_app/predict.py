@@ -21,7 +21,7 @@ from dpforest.forest import Forest
 from dpforest.schema import Schema
 from fl_app.data.source import DataError, bounded, describe_clipped, is_large
 from fl_app.data.table_file import TableFile, read_table
-from fl_app.metrics import METRICS, classification_sums, regression_sums, summarize
+from strategies.metrics import METRICS, classification_sums, regression_sums, summarize
 
 _NAMED = 5  # rows that are named when they cannot be predicted
 _SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "r2", "mae")

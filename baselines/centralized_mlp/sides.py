@@ -45,10 +45,10 @@ class CentralizedClient(NetworkUser):
 class CentralizedServer(ServerSide):
     """Trains in one exchange."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[WholeSettings]) -> None:
         super().__init__(task)
         require_tensorflow("centralized_mlp")
-        self._settings: WholeSettings = task.settings
+        self._settings = task.settings
         self._architecture = self._settings.architecture(task.schema)
         self._model: dict[str, np.ndarray] = {}
         self._rows = 0

@@ -51,8 +51,8 @@ STANDARDIZE, TRAIN = "standardize", "train"
 class NetworkUser(ClientSide):
     """A client that predicts by the network in the server's model."""
 
-    def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
-        settings: NetworkSettings = task.settings
+    def predict(self, task: ClientTask[NetworkSettings], X: np.ndarray, arrays: Arrays) -> np.ndarray:
+        settings = task.settings
         architecture = settings.architecture(task.schema)
         inputs = model_inputs(X, task.schema, settings.standardize != "public", arrays)
         outputs = network_for(architecture).predict(architecture.check_weights(arrays), inputs)
@@ -62,8 +62,8 @@ class NetworkUser(ClientSide):
 class NetworkClient(NetworkUser):
     """A client that trains the server's network on its own rows."""
 
-    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
-        settings: NetworkSettings = task.settings
+    def train(self, task: ClientTask[NetworkSettings], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        settings = task.settings
         phase = task.config.get(PHASE)
         if phase == STANDARDIZE and settings.standardize == "private":
             return Update(Released(task.ledger, {SUMS: standard_sums(task, X)}))
@@ -130,7 +130,7 @@ class NetworkServer(ServerSide):
         Name of the method, for messages.
     """
 
-    def __init__(self, task: Task, method: str) -> None:
+    def __init__(self, task: Task[Any], method: str) -> None:
         super().__init__(task)
         require_tensorflow(method)
         self.method = method
@@ -153,6 +153,9 @@ class NetworkServer(ServerSide):
 
     def initial_arrays(self) -> Arrays:
         return self.model()
+
+    def start_from(self, arrays: Arrays) -> None:
+        self._flat = self.architecture.flatten(self.architecture.check_weights(arrays)).astype(np.float64)
 
     def planned(self) -> list[Entry]:
         return standardize_entries(self.network, self.task.budget, self.architecture.inputs)
@@ -225,9 +228,9 @@ def save_network(folder: Path, architecture: Architecture, arrays: Arrays) -> No
     np.savez(folder / "network.npz", allow_pickle=False, **arrays)
 
 
-def local_work(task: Task) -> Work:
+def local_work(task: Task[LocalSettings]) -> Work:
     """Training on a client's own rows, some epochs long."""
-    settings: LocalSettings = task.settings
+    settings = task.settings
     rows = max(task.schema.rows or 0, LEAST_ROWS)
     steps = settings.epochs * math.ceil(rows / settings.batch)
     return Work(products=products(settings.architecture(task.schema).size, steps, settings.epochs * rows))

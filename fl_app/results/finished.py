@@ -17,7 +17,7 @@ import yaml
 from dpforest.errors import DPForestError
 from dpforest.guarantee import Guarantee
 from dpforest.ledger import Budget
-from fl_app.metrics import Kind, metrics_of
+from strategies.metrics import Kind, metrics_of
 
 # The C parser, where PyYAML was built with it: ten times as fast.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

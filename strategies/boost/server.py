@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 class BoostServer(ServerSide):
     """Adds up the clients' sums and fills trees of random structure with them."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[FederatedBoostSettings]) -> None:
         super().__init__(task)
-        self._settings: FederatedBoostSettings = task.settings
+        self._settings = task.settings
         self._plan = plan_of(task)
         self._refuse_drowned()
         self._booster = Booster(task.schema, self._plan, task.seed)

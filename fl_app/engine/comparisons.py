@@ -8,9 +8,9 @@ import logging
 from flwr.serverapp import Grid
 
 from dpforest.errors import DPForestError
-from fl_app.metrics import primary_metric
-from fl_app.run import Run, run_experiment
+from fl_app.engine.run import Run, run_experiment
 from strategies.method import TooFewClients
+from strategies.metrics import primary_metric
 
 log = logging.getLogger(__name__)
 

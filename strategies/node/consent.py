@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import logging
 import re
-import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,10 +14,10 @@ from flwr.app import Context
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import ROUNDING, rounded_up
-from fl_app.budget_file import BrokenBudgetFile, BudgetFile, Spent
-from fl_app.data import DataError, DataSource
-from fl_app.experiment import Experiment
+from strategies.flower_compat import is_simulated
 from strategies.method import Task, Work
+from strategies.node.budget_file import BrokenBudgetFile, BudgetFile, Spent
+from strategies.plan import RunPlan
 
 log = logging.getLogger(__name__)
 
@@ -91,27 +90,16 @@ class Limits:
         return cls(_number(context, "max-epsilon", _USUAL_EPSILON), delta, why)
 
 
-def is_simulated(context: Context) -> bool:
-    """Whether this process plays a node of a simulation on this machine.
-
-    Decided here and never by a message: a real node always draws secure noise.
-    """
-    if context.node_config.get("in-process") is True:
-        return True
-    ray = sys.modules.get("ray")
-    return ray is not None and bool(ray.is_initialized())
-
-
-def check_owner_allows(experiment: Experiment, context: Context, judging: bool) -> None:
-    """Hold an experiment against the node's configuration.
+def check_owner_allows(plan: RunPlan, context: Context, evaluating: bool) -> None:
+    """Hold a plan against the node's configuration.
 
     Parameters
     ----------
-    experiment : Experiment
+    plan : RunPlan
         What the server asks.
     context : Context
-        Of the node: ``max-epsilon``, ``max-delta``, ``rows``, ``strategies``, ``data-path``, ``share-metrics``.
-    judging : bool
+        Of the node: ``max-epsilon``, ``max-delta``, ``rows``, ``strategies``, ``share-metrics``.
+    evaluating : bool
         Whether test metrics are asked for.
 
     Raises
@@ -121,26 +109,24 @@ def check_owner_allows(experiment: Experiment, context: Context, judging: bool) 
     """
     own = context.node_config
     simulated = is_simulated(context)
-    privacy, method = experiment.privacy, experiment.method
+    budget, method = plan.budget, plan.method
     if not simulated:
         _check_keys(context)
     limits = Limits.of(context)
     # Epsilon means nothing to a method without a budget: if it sends anything, only its name in `strategies` allows it.
     if method.uses_budget and ("max-epsilon" in own or not simulated):
-        _check_limit("epsilon", privacy.epsilon, limits.epsilon, "max-epsilon")
+        _check_limit("epsilon", budget.epsilon, limits.epsilon, "max-epsilon")
     if simulated:
         return
     if method.uses_budget:
-        _check_limit("delta", privacy.delta, limits.delta, "max-delta", limits.why_delta)
+        _check_limit("delta", budget.delta, limits.delta, "max-delta", limits.why_delta)
     named = str(own.get("strategies", "")).replace(",", " ").split()
-    if method.name not in named and ("strategies" in own or not method.protects_itself(experiment.settings)):
+    if method.name not in named and ("strategies" in own or not method.protects_itself(plan.settings)):
         raise Refused(
-            f"this node does not take part in strategy {method.name} ({experiment.trust}); its owner can allow it in "
+            f"this node does not take part in strategy {method.name} ({plan.trust}); its owner can allow it in "
             f'the node configuration: strategies="{method.name}"'
         )
-    if experiment.dataset.get("path") is not None or isinstance(experiment.dataset.get("schema"), str):
-        raise Refused("this node opens no file that a server names; its owner sets data-path in the node configuration")
-    if judging and own.get("share-metrics") is not True:
+    if evaluating and own.get("share-metrics") is not True:
         raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
 
 
@@ -161,32 +147,7 @@ def _check_keys(context: Context) -> None:
             )
 
 
-def check_has_data(source: DataSource, context: Context) -> None:
-    """Hold a data set against a real node's ``data-path``; no row is read.
-
-    Raises
-    ------
-    Refused
-        The node cannot have such a data set, whatever is in its files.
-    """
-    path = context.node_config.get("data-path")
-    if path is None:
-        if source.on_nodes:
-            raise Refused("this node has no data-path; its owner sets it in the node configuration")
-        if source.is_made_up:
-            raise Refused(f"a real node makes no rows up for {source.name}; its owner sets data-path to files")
-        return
-    if not isinstance(path, str) or not path:
-        raise Refused(f"this node's data-path {path!r} must be the path of a file or a folder")
-    if "\0" in path or not Path(path).expanduser().exists():
-        raise Refused("this node's data-path must be the path of a file or a folder that is there")
-    try:
-        source.at(path)
-    except DataError as error:
-        raise Refused(str(error)) from None
-
-
-def check_work(experiment: Experiment, task: Task, context: Context) -> None:
+def check_work(plan: RunPlan, task: Task, context: Context) -> None:
     """Hold what a message makes a real node do against ``max-nodes`` and such, before data is touched.
 
     Raises
@@ -196,9 +157,9 @@ def check_work(experiment: Experiment, task: Task, context: Context) -> None:
     """
     if is_simulated(context):
         return
-    if experiment.method.work is None:
-        raise Refused(f"strategy {experiment.method.name} does not say how much work it is for a node")
-    asked, usual = asdict(experiment.method.work(task)), asdict(_USUAL_WORK)
+    if plan.method.work is None:
+        raise Refused(f"strategy {plan.method.name} does not say how much work it is for a node")
+    asked, usual = asdict(plan.method.work(task)), asdict(_USUAL_WORK)
     for name, number in asked.items():
         option = f"max-{name}"
         limit = _number(context, option, usual[name])
@@ -216,7 +177,7 @@ _WORDS = {
 }
 
 
-def spend_lifetime_budget(experiment: Experiment, context: Context) -> None:
+def spend_lifetime_budget(plan: RunPlan, context: Context) -> None:
     """Add a run to the node's ``budget-file``, if its owner keeps one.
 
     Then ``max-epsilon`` and ``max-delta`` hold for all runs together: what different runs release about the same rows
@@ -231,15 +192,15 @@ def spend_lifetime_budget(experiment: Experiment, context: Context) -> None:
     file = context.node_config.get("budget-file")
     if file is None:
         return
-    limits, counts = Limits.of(context), experiment.method.uses_budget
+    limits, counts = Limits.of(context), plan.method.uses_budget
     run = Spent(
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         run=str(context.run_id),
-        strategy=experiment.method.name,
-        epsilon=float(experiment.privacy.epsilon) if counts else None,
-        delta=float(experiment.privacy.delta) if counts else None,
-        unit=experiment.method.unit,
-        trust=experiment.trust,
+        strategy=plan.method.name,
+        epsilon=float(plan.budget.epsilon) if counts else None,
+        delta=float(plan.budget.delta) if counts else None,
+        unit=plan.method.unit,
+        trust=plan.trust,
     )
     try:
         if not isinstance(file, str) or not file:

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dpforest.errors import DPForestError
+from strategies.node.answer import Sayable
 
 SECRET = "secret"
 _BYTES = 32
 
 
-class StateError(DPForestError):
+class StateError(Sayable):
     """The node cannot keep its state; the text names no path and may be sent."""
 
 

@@ -11,7 +11,9 @@ from hand_made import CLIENTS, Interfering, make, run, with_content, write_table
 
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
-from fl_app.grids import InProcessGrid, Meter, wait_for_nodes
+from fl_app.engine.in_process import InProcessGrid
+from strategies.federation.roster import wait_for_nodes
+from strategies.federation.traffic import Meter
 
 
 def test_the_meter_counts_bytes_of_all_records() -> None:

@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from flwr.app import Context, Message
+from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.server.superlink.linkstate import LinkState
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid, ServerApp
 from flwr.superlink.grid import InMemoryGrid
 
 from dpforest.errors import DPForestError
+from strategies.flower_compat import only_addressed_nodes
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class SimulationFailed(DPForestError):
     """The simulation engine did not start."""
 
 
-class WindowedGrid(InMemoryGrid):
+class WindowedGrid(Grid):
     """A simulation's grid that sends a message only when few others are under way.
 
     The engine looks through all messages that are under way for every node, again and again until all are answered:
@@ -46,22 +47,55 @@ class WindowedGrid(InMemoryGrid):
     Parameters
     ----------
     grid : InMemoryGrid
-        That of the simulation; its state is shared.
+        That of the simulation.
     """
 
+    simulates = True
+
     def __init__(self, grid: InMemoryGrid) -> None:
-        self.__dict__ = grid.__dict__
+        self._grid = grid
+
+    @property
+    def run(self):  # type: ignore[no-untyped-def]
+        """The Flower run behind the grid."""
+        return self._grid.run
+
+    def set_run(self, run) -> None:  # type: ignore[no-untyped-def]
+        """Set it."""
+        self._grid.set_run(run)
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """Make a message (Flower's older interface)."""
+        return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Ids of all nodes."""
+        return self._grid.get_node_ids()
+
+    def get_nodes(self) -> Iterable[NodeInfo]:
+        """All nodes."""
+        return self._grid.get_nodes()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Send messages."""
+        return self._grid.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Replies that have come."""
+        return self._grid.pull_messages(message_ids)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send all messages, some at a time, and collect the replies until the time is up."""
         waiting = list(messages)
         if len(waiting) <= _WINDOW:
-            return super().send_and_receive(waiting, timeout=timeout)
+            return self._grid.send_and_receive(waiting, timeout=timeout)
         waiting.reverse()
         end = None if timeout is None else time.monotonic() + timeout
         under_way: set[str] = set()
         replies: list[Message] = []
-        with _only_addressed_nodes(self.state) as addressed:
+        with only_addressed_nodes(self._grid.state) as addressed:
             while (waiting or under_way) and (end is None or time.monotonic() < end):
                 sent = [waiting.pop() for _ in range(min(len(waiting), _WINDOW - len(under_way)))]
                 under_way.update(self.push_messages(sent))
@@ -71,29 +105,6 @@ class WindowedGrid(InMemoryGrid):
                 replies += arrived
                 under_way.difference_update(reply.metadata.reply_to_message_id for reply in arrived)
         return replies
-
-
-@contextmanager
-def _only_addressed_nodes(state: LinkState) -> Iterator[set[int]]:
-    """Let the engine look for messages to the nodes of a set only; it then gets all of a node's messages at once.
-
-    Add a node after its messages are in the state: the engine's thread takes it out before it looks.
-    """
-    addressed: set[int] = set()
-    look = state.get_message_ins
-
-    def get_message_ins(node_id: int, limit: int | None, *, run_id: int | None = None) -> list[Message]:
-        if node_id not in addressed:
-            return []
-        addressed.discard(node_id)
-        # More than the one that the engine asks for: it would have to look again to learn that there are no others.
-        return look(node_id, None, run_id=run_id)
-
-    state.get_message_ins = get_message_ins  # type: ignore[method-assign]
-    try:
-        yield addressed
-    finally:
-        state.get_message_ins = look  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from flwr.superlink.grid import InMemoryGrid
 
 from fl_app.commands.engine import WarmEngine
 from fl_app.commands.settings import EngineSettings
-from fl_app.grids import InProcessGrid
-from fl_app.session import SimulationFailed, SimulationSession, WindowedGrid
+from fl_app.engine.in_process import InProcessGrid
+from fl_app.engine.simulation import SimulationFailed, SimulationSession, WindowedGrid
 
 
 class State:
@@ -31,11 +31,10 @@ class State:
         return found
 
 
-class Engine(WindowedGrid):
+class Engine(InMemoryGrid):
     """Answers half of what is under way at each look, and never what goes to one node."""
 
     def __init__(self, silent: int = -1) -> None:
-        super().__init__(InMemoryGrid.__new__(InMemoryGrid))
         InProcessGrid(lambda message, context: message, 0)  # gives this process an identity
         self.state = State()  # type: ignore[assignment]
         self.under_way: dict[str, Message] = {}
@@ -63,7 +62,7 @@ def messages(nodes: int) -> list[Message]:
 @pytest.mark.parametrize("nodes", [65, 500])
 def test_all_are_answered_with_few_under_way(nodes: int) -> None:
     grid = Engine()
-    replies = list(grid.send_and_receive(messages(nodes), timeout=60))
+    replies = list(WindowedGrid(grid).send_and_receive(messages(nodes), timeout=60))
     assert sorted(reply.metadata.src_node_id for reply in replies) == list(range(1, nodes + 1))
     assert grid.most <= 64
 
@@ -74,8 +73,8 @@ def test_the_time_of_an_exchange_ends_though_a_node_is_silent(monkeypatch: pytes
     def wait(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr("fl_app.session.time", SimpleNamespace(monotonic=lambda: now[0], sleep=wait))
-    replies = list(Engine(silent=7).send_and_receive(messages(200), timeout=0.5))
+    monkeypatch.setattr("fl_app.engine.simulation.time", SimpleNamespace(monotonic=lambda: now[0], sleep=wait))
+    replies = list(WindowedGrid(Engine(silent=7)).send_and_receive(messages(200), timeout=0.5))
     assert {reply.metadata.src_node_id for reply in replies} == set(range(1, 201)) - {7}
     assert now[0] == pytest.approx(0.5, abs=0.02), "no longer than was asked, but for a look at most"
 
@@ -100,7 +99,7 @@ class Asked(Engine):
 
 def test_the_engine_looks_for_messages_once_a_message_and_not_at_idle_nodes() -> None:
     grid = Asked()
-    assert len(list(grid.send_and_receive(messages(200), timeout=60))) == 200
+    assert len(list(WindowedGrid(grid).send_and_receive(messages(200), timeout=60))) == 200
     assert grid.state.looks == 200  # type: ignore[attr-defined]
     # Between exchanges everything is the engine's own again.
     grid.push_messages(messages(1))
@@ -115,7 +114,7 @@ def start(address: str | None = None) -> None:
 def test_an_engine_that_does_not_start_in_time_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
     monkeypatch.setattr("flwr.simulation.run_simulation", lambda **settings: ended.wait(300))
-    monkeypatch.setattr("fl_app.session._START", 0.1)
+    monkeypatch.setattr("fl_app.engine.simulation._START", 0.1)
     try:
         with pytest.raises(
             SimulationFailed, match=r"\(nothing for 0.1 s\): end other Ray programs .* engine.kind=in_process"

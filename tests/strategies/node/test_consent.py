@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,17 @@ from flwr.app import Context, RecordDict
 from flwr.serverapp import Grid
 from flwr.superlink.grid import InMemoryGrid
 from hand_made import CLIENTS, SCHEMA, make, write_table
-from test_hostile_server import ALL_RUNS, ask, error, node, own
+from one_node import ALL_RUNS, ask, error, node, own
 
 from dpforest.errors import DPForestError
-from fl_app.budget_file import BudgetFile
 from fl_app.client_app import app
-from fl_app.experiment import Experiment
-from fl_app.grids import InProcessGrid, is_deployed
-from fl_app.owner import Refused, check_owner_allows, check_work
+from fl_app.engine.experiment import Experiment
+from fl_app.engine.in_process import InProcessGrid
+from strategies.flower_compat import is_deployed
 from strategies.messages import ARRAYS
 from strategies.method import Method
+from strategies.node.budget_file import BudgetFile
+from strategies.node.consent import Refused, check_owner_allows, check_work
 from strategies.registry import _installed, register
 
 NUMBERS = ("max-epsilon", "max-delta", "max-nodes", "max-scores", "max-products", "rows")
@@ -32,9 +32,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def _outside_of_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
+def _identified() -> None:
     InProcessGrid(app, 1)
-    monkeypatch.delitem(sys.modules, "ray", raising=False)
 
 
 def asked(rows: int | None = 100, epsilon: float = 1.0, delta: float = 0.0, **strategy: Any) -> Experiment:
@@ -51,7 +50,7 @@ def check(experiment: Experiment, **settings: Any) -> None:
     """What a real node does before it looks at its data."""
     config = {"partition-id": 0, **settings}
     context = Context(run_id=1, node_id=1, node_config=config, state=RecordDict(), run_config={})
-    check_owner_allows(experiment, context, judging=False)
+    check_owner_allows(experiment, context, evaluating=False)
     check_work(experiment, experiment.task(CLIENTS), context)
 
 

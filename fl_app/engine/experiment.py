@@ -13,10 +13,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from dpforest.errors import DPForestError
+from dpforest.guarantee import Trust
 from dpforest.ledger import RECORD_UNIT, Budget, check_delta_for
 from dpforest.schema import Schema
 from dpforest.settings import Positive, Range, Says, Seed, Settings, quoted
 from fl_app.data import DataSource, Evaluation, Partition, build_source, client_roles, client_schema, public_rows
+from strategies.federation.cohort import Cohort, choose_cohort
 from strategies.method import Method, Task
 from strategies.registry import get_method
 
@@ -144,8 +146,13 @@ class Experiment(Settings):
         values = {key: value for key, value in self.strategy.items() if key != "name"}
         return self.method.settings.from_mapping(values, f"strategy {self.method.name}")
 
+    @property
+    def noise(self) -> str:
+        """How simulated clients draw their noise."""
+        return self.privacy.noise
+
     @cached_property
-    def trust(self) -> str:
+    def trust(self) -> Trust:
         """Who must be trusted for the guarantee."""
         return self.method.trust_under(self.settings)
 
@@ -190,6 +197,25 @@ class Experiment(Settings):
             return ["train"] * clients
         return client_roles(self.source, self.partition, self.evaluation, clients)
 
+    def cohort(self, nodes: Mapping[int, int]) -> Cohort:
+        """Which nodes take part, and for what.
+
+        Raises
+        ------
+        DPForestError
+            Nobody plays one of the clients.
+        """
+        clients = self.clients_for(len(nodes))
+        missing = sorted(set(range(clients)) - set(nodes))
+        if missing and len(nodes) < clients:
+            raise DPForestError(
+                f"the experiment makes {clients} clients, but no node plays client {missing[0]} "
+                f"({len(nodes)} nodes are there): start {clients} nodes (num-supernodes={clients}), "
+                f"or set partition.clients={len(nodes)}"
+            )
+        # Under a subject split, clients that train have no test rows of their own.
+        return choose_cohort(nodes, self.roles(clients), own_tests=self.evaluation.split != "subject")
+
     def schema(self, clients: int) -> Schema:
         """The public schema of one client's rows."""
         return self.source.schema() if self.source.on_nodes else client_schema(self.source, clients)
@@ -220,9 +246,13 @@ class Experiment(Settings):
         Raises
         ------
         ConfigurationError
-            There shall be public rows, and only the nodes have any.
+            There shall be public rows, and only the nodes have any; or memorization shall be measured without classes.
         """
         task = self.task(clients)
+        if self.memorization and not task.schema.is_classification:
+            raise ConfigurationError(
+                "memorization is measured by accuracy, and this data set has no classes: leave it empty"
+            )
         if not self.evaluation.public_share:
             return task
         if self.source.on_nodes:
@@ -237,6 +267,14 @@ class Experiment(Settings):
             return rows.X, rows.y
 
         return dataclasses.replace(task, public_rows=load)
+
+    def with_rounds(self, rounds: int) -> Experiment:
+        """The same experiment with another number of rounds."""
+        return dataclasses.replace(self, rounds=rounds)
+
+    def to_message(self) -> dict[str, str]:
+        """What every message carries."""
+        return {"experiment": self.to_json()}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, the form of a configuration."""

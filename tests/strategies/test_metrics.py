@@ -18,11 +18,13 @@ from hypothesis.extra import numpy as npst
 from scipy.stats import pearsonr
 from sklearn import metrics as reference
 
-import fl_app.metrics
+import strategies.metrics
 from fl_app.client_app import app as client_app
-from fl_app.grids import InProcessGrid
+from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs import run_job
-from fl_app.metrics import (
+from fl_app.report.page import write_report
+from fl_app.results.rows import write_results
+from strategies.metrics import (
     Kind,
     Metric,
     Sums,
@@ -34,8 +36,6 @@ from fl_app.metrics import (
     regression_sums,
     summarize,
 )
-from fl_app.report.page import write_report
-from fl_app.results.rows import write_results
 
 
 def test_classification_by_hand() -> None:
@@ -173,7 +173,7 @@ def test_a_metric_is_one_entry_and_shows_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made_up = Metric("first_share", "share of the first", Kind.CLASSES, _first_row, log=".5f", against_epsilon=True)
-    monkeypatch.setattr(fl_app.metrics, "METRICS", (*fl_app.metrics.METRICS, made_up))
+    monkeypatch.setattr(strategies.metrics, "METRICS", (*strategies.metrics.METRICS, made_up))
     with caplog.at_level(logging.INFO):
         run = tmp_path / "sweep" / "0"
         run_job(make(write_table(tmp_path)), InProcessGrid(client_app, CLIENTS), run)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_app.node_state import SECRET, StateError, node_secret, state_folder
+from fl_app.engine.node_state import SECRET, StateError, node_secret, state_folder
 
 
 def test_a_secret_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:

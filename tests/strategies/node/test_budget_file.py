@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_app.budget_file import BrokenBudgetFile, BudgetFile, Spent
+from strategies.node.budget_file import BrokenBudgetFile, BudgetFile, Spent
 
 LIMIT = 1.0
 
