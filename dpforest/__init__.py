@@ -22,6 +22,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     # Estimators need scikit-learn; a federation that only grows and sends trees never loads it.
     if name in __all__:

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from dpforest.cells import MISSING, NA_VALUES, OTHER, Missing, NaValues, Table, column_of
 from dpforest.errors import SchemaError
 from dpforest.texts import BadText, check_plain, parse_yaml
 
@@ -33,6 +34,15 @@ MOST_CLASSES = MOST_FEATURES = 1 << 16
 def least_width(largest: Any) -> Any:
     """How far apart the ends of a range must be whose larger end has this size."""
     return np.maximum(_NARROWEST, _LEAST_SHARE * largest)
+
+
+def apart(low: float, high: float) -> tuple[float, float]:
+    """The smallest and largest number of some data as a range that a schema can have, wider where they are all but
+    equal.
+    """
+    size = max(abs(low), abs(high))
+    margin = 0.0 if high - low >= least_width(size) else 0.5 * max(size, 1.0)
+    return low - margin, high + margin
 
 
 def check_range(name: str, low: float, high: float) -> None:
@@ -77,6 +87,10 @@ class Feature:
         ``sign(x - centre) * sqrt(|x - centre|)``, which is denser near ``centre``.
     centre : float
         Where a ``signed_sqrt`` grid is densest.
+    missing : {"refuse", "drop", "branch"}
+        What is done about a row whose cell has no value: it is refused, left out, or the cell is a number of its own,
+        `missing_value`, below all others. Then it goes left wherever a tree asks about the column, and one question
+        more is asked, whether it is missing.
     """
 
     name: str
@@ -85,9 +99,14 @@ class Feature:
     unit: str = ""
     scale: GridScale = "linear"
     centre: float = 0.0
+    missing: Missing = "refuse"
 
     def __post_init__(self) -> None:
         check_range(f"feature {self.name!r}: bounds", self.low, self.high)
+        _check_missing(self.missing, f"feature {self.name!r}: missing")
+        if self.has_branch:
+            check_range(f"feature {self.name!r}: the number for missing cells and the upper bound", self.missing_value,
+                        self.high)  # fmt: skip
         if self.scale not in ("linear", "signed_sqrt"):
             raise SchemaError(f"feature {self.name!r}: scale {self.scale!r} must be 'linear' or 'signed_sqrt'")
         if not math.isfinite(self.centre):
@@ -98,8 +117,26 @@ class Feature:
             name = f"feature {self.name!r}: bounds on the signed_sqrt scale around centre {self.centre:g}"
             check_range(name, self._stretch(self.low), self._stretch(self.high))
 
+    @property
+    def has_branch(self) -> bool:
+        """Whether a missing cell is a number of its own."""
+        return self.missing == "branch"
+
+    @property
+    def missing_value(self) -> float:
+        """What stands for a missing cell under ``missing="branch"``: as far below ``low`` as ``high`` is above.
+
+        A float32 number, and public: it follows from the bounds alone.
+        """
+        return float(np.float32(self.low - (self.high - self.low)))
+
+    @property
+    def missing_cut(self) -> float:
+        """The threshold that tells a missing cell from all others: a float32 number halfway to ``low``."""
+        return float(np.float32(self.low - (self.high - self.low) / 2))
+
     def grid(self, bins: int) -> np.ndarray:
-        """Thresholds that cut ``[low, high]`` into ``bins`` public bins.
+        """Thresholds that cut ``[low, high]`` into ``bins`` public bins, or into one less behind `missing_cut`.
 
         Returns
         -------
@@ -110,8 +147,32 @@ class Feature:
             (`Schema.check_matrix`), so that whoever compares them finds the same side.
         """
         low, high = self._stretch(self.low), self._stretch(self.high)
-        cuts = self._shrink(np.linspace(low, high, bins + 1)[1:-1])
-        return cuts.astype(np.float32).astype(np.float64)
+        cuts = self._shrink(np.linspace(low, high, bins + 1 - self.has_branch)[1:-1])
+        first = [self.missing_cut] if self.has_branch else []
+        return np.concatenate([first, cuts]).astype(np.float32).astype(np.float64)
+
+    def grid_with_tails(self, bins: int) -> np.ndarray:
+        """`grid` with more thresholds where columns of people's tables crowd: at both bounds, and around zero.
+
+        The added ones halve their distance to a bound (or to zero, where it lies inside) again and again, so that a
+        column whose cells are nearly all small, beside few that are large, is cut where its records are.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_thresholds,)
+            Strictly increasing float32 numbers, at most ``bins + 31``; public, as it follows from the bounds alone.
+        """
+        low, high = self._stretch(self.low), self._stretch(self.high)
+        width = high - low
+        if self.scale == "linear" and low < 0 < high:
+            near = width * 0.5 ** np.arange(6, 14)
+            tails = np.concatenate([near, -near, low + near, high - near])
+        else:
+            near = width * 0.5 ** (np.arange(11, 27) / 2)
+            tails = np.concatenate([low + near, high - near])
+        inside = tails[(tails > low) & (tails < high)]
+        cuts = np.concatenate([self.grid(bins), self._shrink(inside)]).astype(np.float32).astype(np.float64)
+        return np.unique(cuts)
 
     def _stretch(self, x: float) -> float:
         if self.scale == "linear":
@@ -144,6 +205,15 @@ class Schema:
     categories : mapping of str to tuple of str
         Categorical source columns and their public values. Each value is one 0/1 feature named
         ``column=value``; see `from_dict`.
+    missing_categories : mapping of str to {"refuse", "drop", "branch"}
+        What is done about missing cells of categorical columns; refused where it says nothing. With a branch they have
+        the value ``missing``.
+    other : tuple of str
+        Categorical columns with a value ``other``, which stands for all that they do not list.
+    missing_target : {"refuse", "drop"}
+        What is done about rows without a target.
+    na_values : tuple of str
+        What counts as missing in a table, in any case of letters, unless it is a category; an empty cell always does.
     """
 
     features: tuple[Feature, ...]
@@ -153,6 +223,10 @@ class Schema:
     target_unit: str = ""
     rows: int | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing_categories: Mapping[str, Missing] = field(default_factory=dict)
+    other: tuple[str, ...] = ()
+    missing_target: Missing = "refuse"
+    na_values: tuple[str, ...] = NA_VALUES
 
     def __post_init__(self) -> None:
         names = [feature.name for feature in self.features]
@@ -177,6 +251,29 @@ class Schema:
             check_range("target_range", *self.target_range)
         if self.rows is not None and not 1 <= self.rows <= MOST_ROWS:
             raise SchemaError(f"rows {self.rows}: the public order of magnitude must lie from 1 to {MOST_ROWS:g}")
+        self._check_categories()
+
+    def _check_categories(self) -> None:
+        if self.missing_target not in ("refuse", "drop"):
+            raise SchemaError(
+                f"missing_target {self.missing_target!r} must be 'refuse' or 'drop': nothing can be learned from it"
+            )
+        for column, rule in self.missing_categories.items():
+            _check_missing(rule, f"feature {column!r}: missing")
+        needed = [(column, OTHER) for column in self.other]
+        needed += [(column, MISSING) for column, rule in self.missing_categories.items() if rule == "branch"]
+        for column, value in needed:
+            if value not in self.categories.get(column, ()):
+                raise SchemaError(f"feature {column!r} has no category {value!r}, which its rules need")
+        if self.na_values == NA_VALUES:
+            return
+        words = NaValues(self.na_values)
+        for column, values in [*self.categories.items(), (self.target, self.classes)]:
+            for value in np.array(values, dtype=object)[words.among_text(values)]:
+                if value not in (MISSING, OTHER):
+                    raise SchemaError(
+                        f"{value!r} is a value of {column!r} and among na_values too: take it out of one of them"
+                    )
 
     @property
     def is_classification(self) -> bool:
@@ -218,7 +315,7 @@ class Schema:
         Parameters
         ----------
         X : ndarray of shape (n_rows, n_features)
-            Inside the bounds.
+            Inside the bounds, or missing cells, which lie at 0.
 
         Returns
         -------
@@ -247,21 +344,21 @@ class Schema:
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Finite numbers.
+            Finite numbers. Of a feature with ``missing="branch"`` NaN, or its ``missing_value``, is a missing cell.
         out_of_bounds : {"clip", "refuse"}
             What to do with a cell outside its feature's bounds.
 
         Returns
         -------
         X : ndarray of float32, shape (n_rows, n_features)
-            A copy inside the bounds.
+            A copy inside the bounds, but for missing cells, which are their feature's ``missing_value``.
         clipped : int
             Number of cells that were clipped. It depends on the data: keep it local.
 
         Raises
         ------
         SchemaError
-            Wrong shape, NaN or infinite cells, or cells out of bounds under ``"refuse"``.
+            Wrong shape, infinite cells, NaN in a feature without a branch, or cells out of bounds under ``"refuse"``.
         """
         inside, clipped = self.clip(X, out_of_bounds)
         return self.to_single(inside), clipped
@@ -285,27 +382,45 @@ class Schema:
             raise SchemaError("a target is outside the schema")
         return y
 
+    @property
+    def missing_values(self) -> np.ndarray:
+        """What stands for a missing cell of each feature, shape (n_features,); NaN where nothing does."""
+        return np.array([f.missing_value if f.has_branch else np.nan for f in self.features])
+
     def to_single(self, X: np.ndarray) -> np.ndarray:
-        """Cells inside the bounds as float32 cells inside the same bounds.
+        """Cells inside the bounds, or missing ones, as float32 cells of the same kind.
 
         Rounding to the nearest float32 may step over a bound, so the bounds are rounded inwards.
         """
         low, high = self.low.astype(np.float32), self.high.astype(np.float32)
         low = np.where(low < self.low, np.nextafter(low, np.float32(np.inf)), low)
         high = np.where(high > self.high, np.nextafter(high, np.float32(-np.inf)), high)
-        return np.clip(np.ascontiguousarray(X, dtype=np.float32), low, high)
+        single = np.ascontiguousarray(X, dtype=np.float32)
+        return self._held(single, low, high)
+
+    def _held(self, X: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """A copy with cells between ``low`` and ``high``, but for missing ones."""
+        inside = np.clip(X, low, high)
+        for feature in np.flatnonzero([f.has_branch for f in self.features]):
+            missing = X[:, feature] == self.features[feature].missing_value
+            inside[missing, feature] = self.features[feature].missing_value
+        return inside
 
     def clip(self, X: Any, out_of_bounds: Literal["clip", "refuse"] = "clip") -> tuple[np.ndarray, int]:
         """`check_matrix` without the rounding, for raw signals from which rows are still to be made: float64."""
         X = np.ascontiguousarray(X, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise SchemaError(f"expected a matrix of {self.n_features} columns, got shape {X.shape}")
+        gaps = np.isnan(X) & [f.has_branch for f in self.features]
+        if gaps.any():
+            X = np.where(gaps, self.missing_values, X)
         if not np.isfinite(X).all():
             row, column = np.argwhere(~np.isfinite(X))[0]
             raise SchemaError(
-                f"column {self.feature_names[column]!r} row {row} is {X[row, column]}: drop or fill such rows first"
+                f"column {self.feature_names[column]!r} row {row} is {X[row, column]}: drop or fill such rows first, "
+                "or say in the schema what to do about missing cells (missing: branch)"
             )
-        inside = np.clip(X, self.low, self.high)
+        inside = self._held(X, self.low, self.high)
         outside = inside != X
         clipped = int(outside.sum())
         if clipped and out_of_bounds == "refuse":
@@ -318,9 +433,22 @@ class Schema:
         return inside, clipped
 
     @property
+    def numeric_features(self) -> np.ndarray:
+        """Positions of the features that are no category's 0/1 column."""
+        return np.array([i for i, name in enumerate(self.feature_names) if name not in self.indicators], dtype=np.int64)
+
+    @property
     def numeric_columns(self) -> list[str]:
-        """Names of the features that are no category's 0/1 column."""
-        return [name for name in self.feature_names if name not in self.indicators]
+        """Names of the `numeric_features`."""
+        return [self.features[f].name for f in self.numeric_features]
+
+    @property
+    def category_features(self) -> list[np.ndarray]:
+        """Features that are the values of each categorical column, in the order of `categories`."""
+        position = {name: index for index, name in enumerate(self.feature_names)}
+        return [
+            np.array([position[f"{column}={value}"] for value in values]) for column, values in self.categories.items()
+        ]
 
     @cached_property
     def indicators(self) -> dict[str, tuple[str, str]]:
@@ -348,7 +476,29 @@ class Schema:
         Raises
         ------
         SchemaError
-            A column is missing, a cell is no finite number, or a category is unknown.
+            A column is missing, a cell is no finite number, or a category is unknown; also where a row is to be left
+            out (``missing: drop``), since the others would change their positions: see `read`.
+        """
+        read = self.read(table)
+        everything = np.ones(len(read.readings[0].values), dtype=bool)
+        if found := read.problem(everything):
+            row, reading = found
+            cell = column_of(table[reading.name]).take(np.array([row])).text()[0]
+            raise SchemaError(f"row {row}: {reading.problem(row, cell)}")
+        return self.check_matrix(read.matrix(everything))[0]
+
+    def read(self, table: Mapping[str, Any]) -> Table:
+        """The cells of a table by the schema's rules: which rows fit, which are left out, which cells are missing.
+
+        Parameters
+        ----------
+        table : mapping of str to array-like of shape (n_rows,)
+            As for `matrix`.
+
+        Raises
+        ------
+        SchemaError
+            A column is missing, or columns differ in length.
         """
         for name in self.columns:
             if name not in table:
@@ -357,19 +507,11 @@ class Schema:
                 hint = f" (is it {others[near[0]]!r}?)" if near else ""
                 needed = ", ".join(self.columns)
                 raise SchemaError(f"column {name!r} is missing{hint}: columns are matched by name, needed are {needed}")
-        found: dict[str, np.ndarray] = {}
-        for column, values in self.categories.items():
-            cells = np.asarray(table[column]).astype(str)
-            if unknown := sorted(set(cells.tolist()) - set(values)):
-                raise SchemaError(f"column {column!r} holds {unknown[0]!r}, which is not among {list(values)}")
-            found |= {f"{column}={value}": (cells == value).astype(np.float64) for value in values}
-        for name in self.feature_names:
-            if name not in found:
-                try:
-                    found[name] = np.asarray(table[name], dtype=np.float64)
-                except (TypeError, ValueError) as error:
-                    raise SchemaError(f"column {name!r} holds what is no number: {error}") from error
-        return self.check_matrix(np.column_stack([found[name] for name in self.feature_names]))[0]
+        read = Table(self, {name: column_of(table[name]) for name in self.columns})
+        lengths = {reading.name: len(reading.values) for reading in read.readings}
+        if len(set(lengths.values())) > 1:
+            raise SchemaError(f"the columns differ in their numbers of rows: {lengths}")
+        return read
 
     def encode_classes(self, y: Any) -> np.ndarray:
         """Class names to indices into `classes`.
@@ -402,8 +544,16 @@ class Schema:
             plain["target_unit"] = self.target_unit
         if self.rows is not None:
             plain["rows"] = self.rows
-        plain["features"] = [asdict(f) for f in self.features if f.name not in self.indicators]
-        plain["features"] += [{"name": c, "categories": list(v)} for c, v in self.categories.items()]
+        if self.missing_target != "refuse":
+            plain["missing_target"] = self.missing_target
+        if self.na_values != NA_VALUES:
+            plain["na_values"] = list(self.na_values)
+        plain["features"] = [_with_rules(asdict(self.features[f]), self.features[f].missing)
+                             for f in self.numeric_features]  # fmt: skip
+        plain["features"] += [
+            _with_rules({"name": c, "categories": list(v)}, self.missing_categories.get(c, "refuse"), c in self.other)
+            for c, v in self.categories.items()
+        ]
         return plain
 
     @classmethod
@@ -422,18 +572,27 @@ class Schema:
         except BadText as error:
             raise SchemaError(f"schema: {error}") from error
         allowed = {"features", "target", "classes", "target_range", "target_unit", "rows"}
-        _refuse_unknown(plain, allowed, "schema")
+        _refuse_unknown(plain, allowed | {"missing", "missing_target", "na_values"}, "schema")
+        everywhere = plain.get("missing", "refuse")
+        _check_missing(everywhere, "missing")
         features: list[Feature] = []
         categories: dict[str, tuple[str, ...]] = {}
+        missing: dict[str, Missing] = {}
+        other: list[str] = []
         for item in _sequence(plain.get("features"), "features"):
             if not isinstance(item, Mapping) or "name" not in item:
                 raise SchemaError(f"feature {item!r}: expected a mapping with a name")
+            name = str(item["name"])
+            rule = item.get("missing", everywhere)
             if "categories" in item:
-                _refuse_unknown(item, {"name", "categories"}, f"feature {item['name']!r}")
-                values = tuple(_name(value, "categories") for value in _sequence(item["categories"], "categories"))
-                if len(values) < 2 or len(set(values)) != len(values):
-                    raise SchemaError(f"feature {item['name']!r}: categories must be two or more different values")
-                categories[str(item["name"])] = values
+                _refuse_unknown(item, {"name", "categories", "missing", "other"}, f"feature {name!r}")
+                has_other = item.get("other", False)
+                if not isinstance(has_other, bool):
+                    raise SchemaError(f"feature {name!r}: other {has_other!r} must be true or false")
+                categories[name] = _categories(item, name, rule, has_other)
+                if rule != "refuse":
+                    missing[name] = rule
+                other += [name] if has_other else []
                 continue
             _refuse_unknown(item, set(Feature.__dataclass_fields__), f"feature {item['name']!r}")
             if "low" not in item or "high" not in item:
@@ -449,6 +608,7 @@ class Schema:
                     unit=str(item.get("unit", "")),
                     scale=item.get("scale", "linear"),
                     centre=_number(item.get("centre", 0.0), f"feature {item['name']!r}: centre"),
+                    missing=rule,
                 )
             )
         features += [Feature(f"{c}={value}", 0.0, 1.0) for c, values in categories.items() for value in values]
@@ -467,6 +627,10 @@ class Schema:
             target_unit=str(plain.get("target_unit", "")),
             rows=None if rows is None else _whole(rows, "rows"),
             categories=categories,
+            missing_categories=missing,
+            other=tuple(other),
+            missing_target=plain.get("missing_target", "drop" if everywhere == "drop" else "refuse"),
+            na_values=_na_values(plain.get("na_values")),
         )
 
     @classmethod
@@ -491,6 +655,42 @@ class Schema:
         if not isinstance(plain, Mapping):
             raise SchemaError(f"{path}: expected a mapping with features and a target")
         return cls.from_dict(plain)
+
+
+def _check_missing(rule: Any, where: str) -> None:
+    if not isinstance(rule, str) or rule not in get_args(Missing):
+        raise SchemaError(f"{where} {rule!r} must be one of {', '.join(get_args(Missing))}")
+
+
+def _with_rules(item: dict[str, Any], missing: Missing, other: bool = False) -> dict[str, Any]:
+    """A feature's item of a schema file with its rules, where they are not the usual ones."""
+    item.pop("missing", None)
+    return item | ({} if missing == "refuse" else {"missing": missing}) | ({"other": True} if other else {})
+
+
+def _categories(item: Mapping[str, Any], name: str, rule: Any, has_other: bool) -> tuple[str, ...]:
+    """Values of a categorical column, those for other and for missing cells behind the ones that are listed."""
+    _check_missing(rule, f"feature {name!r}: missing")
+    listed = [_name(value, "categories") for value in _sequence(item["categories"], f"feature {name!r}: categories")]
+    added = [OTHER] * has_other + [MISSING] * (rule == "branch")
+    values = (*listed, *(value for value in added if value not in listed))
+    if len(set(values)) != len(values):
+        repeated = next(value for value, times in Counter(values).items() if times > 1)
+        raise SchemaError(
+            f"feature {name!r}: categories must be two or more different values; {repeated!r} is repeated"
+        )
+    if len(values) < 2:
+        raise SchemaError(
+            f"feature {name!r}: categories must be two or more different values, got {listed}: list the others, set "
+            "other: true, or leave the column out, as it tells nothing"
+        )
+    return values
+
+
+def _na_values(plain: Any) -> tuple[str, ...]:
+    if plain is None:
+        return NA_VALUES
+    return tuple("" if value is None else _name(value, "na_values") for value in _sequence(plain, "na_values"))
 
 
 def _refuse_unknown(plain: Mapping[str, Any], allowed: set[str], where: str) -> None:

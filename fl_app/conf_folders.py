@@ -8,7 +8,7 @@ from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from fl_app.experiment import ConfigurationError
+from fl_app.engine.experiment import ConfigurationError
 from fl_app.places import conf_folder
 from strategies.registry import GROUP, outside_conf
 

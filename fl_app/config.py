@@ -20,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from dpforest.errors import did_you_mean
 from fl_app.conf_folders import conf_folders
-from fl_app.experiment import LEVELS, ConfigurationError, Experiment
+from fl_app.engine.experiment import LEVELS, ConfigurationError, Experiment
 from fl_app.places import conf_folder
 
 # Keys of the configuration that say where a run happens, or that others are made of.

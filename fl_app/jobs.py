@@ -11,13 +11,13 @@ from pathlib import Path
 from flwr.serverapp import Grid
 
 from dpforest.ledger import rounded_up
-from fl_app.beside import add_runs_beside
-from fl_app.experiment import Experiment
+from fl_app.engine.comparisons import add_runs_beside
+from fl_app.engine.experiment import Experiment
+from fl_app.engine.run import Run, run_experiment
 from fl_app.interrupts import raise_if_interrupted
 from fl_app.results.mlflow import MlflowTracker, TrackingError
 from fl_app.results.run_folder import RunFolder, is_being_written
 from fl_app.results.text import client_table, run_table
-from fl_app.run import Run, run_experiment
 
 log = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from flwr.serverapp import Grid, ServerApp
 
 from dpforest.errors import DPForestError
 from fl_app.config import compose_config, split_overrides, to_experiment
-from fl_app.experiment import ConfigurationError
-from fl_app.grids import roster, wait_for_nodes
+from fl_app.engine.experiment import ConfigurationError
 from fl_app.jobs import default_output, run_job
 from fl_app.results.mlflow import build_tracker
 from fl_app.screen import log_to_screen
+from strategies.federation.roster import roster, wait_for_nodes
 from strategies.method import TooFewClients
 
 app = ServerApp()

@@ -13,7 +13,7 @@ import yaml
 
 from dpforest.errors import DPForestError
 from fl_app.config import parse_overrides, quoted
-from fl_app.experiment import ConfigurationError, Experiment
+from fl_app.engine.experiment import ConfigurationError, Experiment
 from fl_app.results.finished import read_run
 from fl_app.results.run_folder import FAILED, OutputError, find_runs, is_failed_try
 

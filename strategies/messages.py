@@ -48,8 +48,11 @@ def read_arrays(content: RecordDict) -> dict[str, np.ndarray]:
         An array cannot be read as plain numbers.
     """
     record = content.get(ARRAYS)
-    if not isinstance(record, ArrayRecord):
-        return {}
+    return plain_arrays(record) if isinstance(record, ArrayRecord) else {}
+
+
+def plain_arrays(record: ArrayRecord) -> dict[str, np.ndarray]:
+    """Named arrays of a record; raises as `read_arrays`."""
     arrays = {}
     for name, array in record.items():
         try:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from flwr.app import RecordDict
@@ -43,8 +43,12 @@ __all__ = [
 ]
 
 
+S = TypeVar("S")  # settings of a method
+S_co = TypeVar("S_co", covariant=True)
+
+
 @dataclass(frozen=True)
-class Task:
+class Task(Generic[S_co]):
     """What both sides know before the data: public facts and settings.
 
     Parameters
@@ -70,7 +74,7 @@ class Task:
     """
 
     schema: Schema
-    settings: Any
+    settings: S_co
     budget: Budget
     rounds: int
     clients: int
@@ -99,7 +103,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class ClientTask(Task):
+class ClientTask(Task[S_co]):
     """What a client's side is given for one message.
 
     Parameters
@@ -123,14 +127,19 @@ class ClientTask(Task):
         node, test metrics reach the server: nothing that training rows decide without a mechanism may show in them.
     """
 
-    client: int = 0
-    round: int = 1
-    ledger: Ledger = field(default_factory=lambda: Ledger(Budget(1.0)))
+    client: int = field(default=0, kw_only=True)
+    round: int = field(default=1, kw_only=True)
+    ledger: Ledger = field(kw_only=True)
     noise: Callable[[str], Noise] = field(kw_only=True)
     rng: Callable[[str], np.random.Generator] = field(kw_only=True)
-    state: RecordDict = field(default_factory=RecordDict)
-    config: Mapping[str, Any] = field(default_factory=dict)
-    simulated: bool = False
+    state: RecordDict = field(default_factory=RecordDict, kw_only=True)
+    config: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    simulated: bool = field(default=False, kw_only=True)
+
+    @staticmethod
+    def of(task: Task[S], **own: Any) -> ClientTask[S]:
+        """A task with what one message of one client adds to it."""
+        return ClientTask(**{known.name: getattr(task, known.name) for known in fields(Task)}, **own)
 
 
 @dataclass(frozen=True)
@@ -143,11 +152,11 @@ class ClientUpdate:
     noise: str = "seeded"
 
 
-class ClientSide(ABC):
+class ClientSide(ABC, Generic[S]):
     """What a client does with its own rows."""
 
     @abstractmethod
-    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+    def train(self, task: ClientTask[S], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         """Learn from the client's training rows.
 
         Parameters
@@ -169,14 +178,14 @@ class ClientSide(ABC):
         """
 
     @abstractmethod
-    def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
+    def predict(self, task: ClientTask[S], X: np.ndarray, arrays: Arrays) -> np.ndarray:
         """Class probabilities (n_rows, n_classes), or targets (n_rows,), by the current model."""
 
-    def predict_by_owner(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> dict[int, np.ndarray] | None:
+    def predict_by_owner(self, task: ClientTask[S], X: np.ndarray, arrays: Arrays) -> dict[int, np.ndarray] | None:
         """Predicted classes by the part of the model that each client contributed, if the model has such parts."""
         return None
 
-    def own_model(self, task: ClientTask) -> Arrays | None:
+    def own_model(self, task: ClientTask[S]) -> Arrays | None:
         """The model that only this client has, if the method gives each its own.
 
         A simulation shows it to the researcher with the evaluation (`ServerSide.take_own_model`); a real node shows
@@ -205,15 +214,15 @@ class TooFewClients(RuntimeError):
     """Fewer clients answered than the run needs."""
 
 
-class ServerSide(ABC):
+class ServerSide(ABC, Generic[S]):
     """The server's part of a method, as plain functions over updates.
 
-    The app runs it as a Flower strategy: in each exchange it sends one message to every participant and hands the
-    sound replies to `aggregate`. A method whose rounds need several exchanges (secure aggregation, growing level by
-    level) counts exchanges where others count rounds.
+    `strategies.federation` runs it as a Flower strategy: in each exchange it sends one message to every participant
+    and hands the sound replies to `aggregate`. A method whose rounds need several exchanges (secure aggregation,
+    growing level by level) counts exchanges where others count rounds.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[S]) -> None:
         self.task = task
 
     @abstractmethod
@@ -243,6 +252,16 @@ class ServerSide(ABC):
     def initial_arrays(self) -> Arrays:
         """The model before the first round."""
         return {}
+
+    def start_from(self, arrays: Arrays) -> None:
+        """Begin with a model of the user's own in place of `initial_arrays`.
+
+        Raises
+        ------
+        DPForestError
+            The method cannot, or the model does not fit.
+        """
+        raise DPForestError(f"{type(self).__name__} begins without a model: leave initial_arrays out, or empty")
 
     @property
     def exchanges(self) -> int:
@@ -283,7 +302,7 @@ class ServerSide(ABC):
         """
         return True
 
-    def check(self, update: ClientUpdate) -> None:  # noqa: B027 - optional hook
+    def check(self, update: ClientUpdate) -> None:
         """Raise ``DPForestError`` if an update is not sound; its client then counts as failed."""
 
     @abstractmethod
@@ -299,7 +318,7 @@ class ServerSide(ABC):
         """Whether to stop before all rounds are done."""
         return False
 
-    def take_own_model(self, client: int, arrays: Arrays) -> None:  # noqa: B027 - optional hook
+    def take_own_model(self, client: int, arrays: Arrays) -> None:
         """The (untrusted) model that a client of a simulation has of its own; for `save` and `client_facts`.
 
         Raise ``DPForestError`` if it is not sound; the client's evaluation then counts as failed.
@@ -358,8 +377,8 @@ class Method:
 
     name: str
     settings: type[Settings]
-    server: Callable[[Task], ServerSide]
-    client: Callable[[], ClientSide]
+    server: Callable[[Task[Any]], ServerSide[Any]]
+    client: Callable[[], ClientSide[Any]]
     unit: Unit
     trust: Trust | Callable[[Any], Trust]
     default_rounds: int = 1
@@ -367,7 +386,7 @@ class Method:
     uses_budget: bool = True
     beside: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
     requires: Callable[[str], None] = lambda name: None
-    work: Callable[[Task], Work] | None = None
+    work: Callable[[Task[Any]], Work] | None = None
     look: Look | Callable[[Mapping[str, Any]], Look] | None = None
 
     def __post_init__(self) -> None:

@@ -11,9 +11,9 @@ import yaml
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
 from fl_app.client_app import app as client_app
-from fl_app.experiment import Experiment
-from fl_app.grids import InProcessGrid
-from fl_app.run import Run, run_experiment
+from fl_app.engine.experiment import Experiment
+from fl_app.engine.in_process import InProcessGrid
+from fl_app.engine.run import Run, run_experiment
 from strategies.messages import ARRAYS, CONFIG
 
 # Explicit, so that a better default changes no test.

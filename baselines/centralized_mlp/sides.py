@@ -45,10 +45,10 @@ class CentralizedClient(NetworkUser):
 class CentralizedServer(ServerSide):
     """Trains in one exchange."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[WholeSettings]) -> None:
         super().__init__(task)
         require_tensorflow("centralized_mlp")
-        self._settings: WholeSettings = task.settings
+        self._settings = task.settings
         self._architecture = self._settings.architecture(task.schema)
         self._model: dict[str, np.ndarray] = {}
         self._rows = 0
@@ -66,9 +66,9 @@ class CentralizedServer(ServerSide):
 
     def check(self, update: ClientUpdate) -> None:
         X, y = update.arrays.get("X"), update.arrays.get("y")
-        if X is None or y is None or X.ndim != 2 or X.shape[1] != self._architecture.inputs or y.shape != (len(X),):
-            raise DPForestError(f"expected rows of {self._architecture.inputs} features with their targets")
         schema = self.task.schema
+        if X is None or y is None or X.ndim != 2 or X.shape[1] != schema.n_features or y.shape != (len(X),):
+            raise DPForestError(f"expected rows of {schema.n_features} features with their targets")
         self._received[update.client] = schema.check_matrix(X, "refuse")[0], schema.check_target(y)
 
     def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:

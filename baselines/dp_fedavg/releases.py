@@ -13,9 +13,9 @@ from strategies.method import Task
 TRUST = Trust("server trusted", "it sees every update before the noise and keeps secret who takes part")
 
 
-def round_mechanism(task: Task, multiplier: float, amplified: bool, clip: float) -> GaussianSums:
+def round_mechanism(task: Task[DpFedAvgSettings], multiplier: float, amplified: bool, clip: float) -> GaussianSums:
     """Of one round at a clip; see `run_entry`."""
-    settings: DpFedAvgSettings = task.settings
+    settings = task.settings
     probability = settings.sample_size(task.clients) / task.clients
     amplified = amplified and probability < 1
     fixed = amplified and settings.sampling == "fixed"
@@ -24,13 +24,13 @@ def round_mechanism(task: Task, multiplier: float, amplified: bool, clip: float)
     return GaussianSums(moved * clip, mu, probability if amplified else 1.0, fixed)
 
 
-def line_mechanism(task: Task, multiplier: float, amplified: bool) -> GaussianSums:
+def line_mechanism(task: Task[DpFedAvgSettings], multiplier: float, amplified: bool) -> GaussianSums:
     """Of one round in the ledger; an adaptive clip is another in every round, so that the line is in units of it."""
-    settings: DpFedAvgSettings = task.settings
+    settings = task.settings
     return round_mechanism(task, multiplier, amplified, 1.0 if settings.adaptive_clip else settings.clip)
 
 
-def run_entry(task: Task, multiplier: float, amplified: bool) -> Entry:
+def run_entry(task: Task[DpFedAvgSettings], multiplier: float, amplified: bool) -> Entry:
     """What all rounds of a run cost every client, sampled or not.
 
     One client moves the sum of the clipped updates by ``clip`` at most, so with noise of ``multiplier * clip`` a
@@ -49,7 +49,7 @@ def run_entry(task: Task, multiplier: float, amplified: bool) -> Entry:
         False charges mu = 1 / multiplier in every round, as if everybody took part: always valid, and for few clients
         cheaper than the bound for samples without replacement.
     """
-    settings: DpFedAvgSettings = task.settings
+    settings = task.settings
     return line_mechanism(task, multiplier, amplified).entry(
         "noised mean of clipped updates"
         + (" and noised count behind the clip, in units of each round's clip" if settings.adaptive_clip else ""),

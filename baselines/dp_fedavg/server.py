@@ -39,11 +39,11 @@ class DpFedAvgServer(NetworkServer):
     counts as a zero update, and a round for which nobody was drawn releases noise like any other.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[DpFedAvgSettings]) -> None:
         super().__init__(task, "dp_fedavg")
         check_delta_for(task.budget.delta, task.clients, "clients")
         refuse_batch_norm(self.architecture, "its running statistics do not survive the noise")
-        self._settings: DpFedAvgSettings = task.settings
+        self._settings = task.settings
         self._clip = float(self._settings.clip)
         self._clips: list[float] = []
         self._multiplier, self._amplified = self._calibrate()

@@ -42,9 +42,9 @@ class PublishedClient(NetworkClient):
     """Clips the gradients of batches and adds noise once to the weights."""
 
     def train_network(
-        self, task: ClientTask, inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
+        self, task: ClientTask[PublishedSettings], inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
     ) -> Update:
-        settings: PublishedSettings = task.settings
+        settings = task.settings
         architecture = settings.architecture(task.schema)
         sigma = published_sigma(task.budget, settings.clip)
         network = network_for(architecture)

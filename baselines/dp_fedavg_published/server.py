@@ -18,9 +18,9 @@ from strategies.method import ClientUpdate, Task
 class PublishedServer(NetworkServer):
     """Averages the noised weights, by the clients' numbers of rows."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[PublishedSettings]) -> None:
         super().__init__(task, "dp_fedavg_published")
-        settings: PublishedSettings = task.settings
+        settings = task.settings
         refuse_batch_norm(self.architecture, "noise makes its variances negative")
         self._sigma = published_sigma(task.budget, settings.clip)
 

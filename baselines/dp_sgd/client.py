@@ -25,9 +25,9 @@ class DpSgdClient(NetworkClient):
     """Takes noised steps on Poisson samples of the client's rows and sends where they lead."""
 
     def train_network(
-        self, task: ClientTask, inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
+        self, task: ClientTask[DpSgdSettings], inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
     ) -> Update:
-        settings: DpSgdSettings = task.settings
+        settings = task.settings
         entry, paid = self._pay(task)
         sampling, noise, dropout = task.noise("samples"), task.noise("gradients"), task.rng("dropout")
         architecture = settings.architecture(task.schema)
@@ -49,12 +49,12 @@ class DpSgdClient(NetworkClient):
         return Update(Released(task.ledger, architecture.unflatten(flat)))
 
     @staticmethod
-    def _pay(task: ClientTask) -> tuple[Entry, Paid]:
+    def _pay(task: ClientTask[DpSgdSettings]) -> tuple[Entry, Paid]:
         """What was paid for all rounds when the first began, and what is left of it; refuses a round more than that.
 
         The server announces the noise multiplier, but is not believed: the ledger refuses too small a one.
         """
-        settings: DpSgdSettings = task.settings
+        settings = task.settings
         steps = settings.recipe(task.schema).steps
         paid = next((entry for entry in task.ledger.entries if entry.what == STEPS_WHAT), None)
         if paid is None:

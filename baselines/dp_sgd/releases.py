@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from baselines.dp_sgd.settings import DpSgdSettings
+from baselines.mlp.inputs import n_inputs
 from baselines.mlp.settings import products
 from baselines.mlp.sides import standardize_entries
 from dpforest.ledger import Entry
@@ -15,23 +16,23 @@ from strategies.method import Task, Work
 STEPS_WHAT = "noised gradients, from which the sent weights follow"
 
 
-def steps_mechanism(task: Task, multiplier: float) -> GaussianSums:
+def steps_mechanism(task: Task[DpSgdSettings], multiplier: float) -> GaussianSums:
     """Of one step.
 
     A row is in a batch with the public probability q, independently of the others, and then moves the sum of clipped
     gradients by ``clip`` at most.
     """
-    settings: DpSgdSettings = task.settings
+    settings = task.settings
     mu = 1 / multiplier if multiplier else math.inf
     return GaussianSums(settings.clip, mu, settings.probability(task.schema))
 
 
-def steps_entry(task: Task, multiplier: float) -> Entry:
+def steps_entry(task: Task[DpSgdSettings], multiplier: float) -> Entry:
     """All noised gradients of the run, in all rounds in which a client takes part.
 
     The sampled Gaussian mechanism, composed over the steps.
     """
-    settings: DpSgdSettings = task.settings
+    settings = task.settings
     return steps_mechanism(task, multiplier).entry(
         STEPS_WHAT,
         times=settings.recipe(task.schema).steps * settings.rounds_a_client(task.rounds, task.clients),
@@ -42,14 +43,14 @@ def steps_entry(task: Task, multiplier: float) -> Entry:
 def run_entries(task: Task, multiplier: float) -> list[Entry]:
     """All that a client releases over the run."""
     return [
-        *standardize_entries(task.settings, task.budget, task.schema.n_features),
+        *standardize_entries(task.settings, task.budget, n_inputs(task.schema)),
         steps_entry(task, multiplier),
     ]
 
 
-def work(task: Task) -> Work:
+def work(task: Task[DpSgdSettings]) -> Work:
     """The steps of a round, on batches whose size follows from the number of rows that there are."""
-    settings: DpSgdSettings = task.settings
+    settings = task.settings
     batch = settings.probability(task.schema) * max(task.schema.rows or 0, LEAST_ROWS)
     steps = settings.recipe(task.schema).steps
     return Work(products=products(settings.architecture(task.schema).size, steps, steps * batch))

@@ -22,9 +22,9 @@ class DpSgdServer(NetworkServer):
     be calibrated to that number.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[DpSgdSettings]) -> None:
         super().__init__(task, "dp_sgd")
-        self._settings: DpSgdSettings = task.settings
+        self._settings = task.settings
         self._multiplier = noise_multiplier(task.budget, lambda z: run_entries(task, z), self._settings.accountant)
 
     def planned(self) -> list[Entry]:

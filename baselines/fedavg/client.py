@@ -16,10 +16,10 @@ ROWS = "rows"
 
 
 def train_locally(
-    task: ClientTask, inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
+    task: ClientTask[ProximalSettings], inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """The network's weights after the client's own epochs."""
-    settings: ProximalSettings = task.settings
+    settings = task.settings
     network = network_for(settings.architecture(task.schema))
     wanted = targets(y, task.schema)
     return network.fit(weights, inputs, wanted, settings, task.rng("training"), proximal=settings.proximal).weights
@@ -29,9 +29,9 @@ class FedAvgClient(NetworkClient):
     """Trains on the client's rows and sends the weights as they are."""
 
     def train_network(
-        self, task: ClientTask, inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
+        self, task: ClientTask[FedAvgSettings], inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
     ) -> Update:
-        settings: FedAvgSettings = task.settings
+        settings = task.settings
         trained = train_locally(task, inputs, y, weights)
         weights_part = Unprotected(task.ledger, {WEIGHTS_WHAT: "trained on the rows and sent as they are"}, trained)
         if settings.weights == "equal":

@@ -14,9 +14,9 @@ from strategies.method import ClientUpdate, Task
 class FedAvgServer(NetworkServer):
     """Averages the clients' weights."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[FedAvgSettings]) -> None:
         super().__init__(task, "fedavg")
-        self._settings: FedAvgSettings = task.settings
+        self._settings = task.settings
 
     def unprotected(self) -> list[str]:
         rows = [ROWS_WHAT] if self._settings.weights == "records" else []

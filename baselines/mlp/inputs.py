@@ -21,17 +21,33 @@ _FURTHEST = 5.0
 ROW_UNIT = 1 << 24
 
 
+def n_inputs(schema: Schema) -> int:
+    """How many numbers a network is fed a row: one a feature, and one more a feature that has missing cells."""
+    return schema.n_features + len(_with_gaps(schema))
+
+
+def _with_gaps(schema: Schema) -> np.ndarray:
+    return np.flatnonzero([feature.has_branch for feature in schema.features])
+
+
 def to_unit_range(X: np.ndarray, schema: Schema) -> np.ndarray:
     """Map each feature from its public bounds to [-1, 1], along its public scale.
+
+    A missing cell is in the middle, 0, and one more input says so: behind the features stands for each that has a
+    branch for missing cells 1 where the cell is missing, 0 elsewhere.
 
     A ``signed_sqrt`` feature is first mapped by ``sign(x - centre) sqrt(|x - centre|)``, which spreads the values near
     the centre, where heavy-tailed measurements are crowded.
 
     Returns
     -------
-    ndarray of float32, shape (n_rows, n_features)
+    ndarray of float32, shape (n_rows, n_inputs(schema))
     """
-    return (2 * schema.grid_position(X) - 1).astype(np.float32)
+    gaps = _with_gaps(schema)
+    missing = X[:, gaps] == schema.missing_values[gaps]
+    unit = 2 * schema.grid_position(X) - 1
+    unit[:, gaps] = np.where(missing, 0, unit[:, gaps])
+    return np.concatenate([unit, missing], axis=1).astype(np.float32)
 
 
 def targets(y: np.ndarray, schema: Schema) -> np.ndarray:
@@ -52,13 +68,13 @@ def from_outputs(outputs: np.ndarray, schema: Schema) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Standard:
-    """Mean and standard deviation of the features on their public scale, each of shape (n_features,)."""
+    """Mean and standard deviation of the inputs on their public scale, each of shape (n_inputs,)."""
 
     mean: np.ndarray
     scale: np.ndarray
 
     def apply(self, unit: np.ndarray) -> np.ndarray:
-        """Standardised features, float32."""
+        """Standardised inputs, float32."""
         return np.clip((unit - self.mean) / self.scale, -_FURTHEST, _FURTHEST).astype(np.float32)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -66,15 +82,15 @@ class Standard:
         return {MEAN: self.mean, SCALE: self.scale}
 
     @classmethod
-    def of_sums(cls, sums: np.ndarray, n_features: int) -> Standard:
+    def of_sums(cls, sums: np.ndarray, width: int) -> Standard:
         """From the sums of all clients (see `row_sums`), noised or not; free, since it only reads what was released."""
         rows = max(1.0, float(sums[-1]))
-        mean = np.clip(sums[:n_features] / rows, -1, 1)
-        variance = sums[n_features:-1] / rows - mean**2
+        mean = np.clip(sums[:width] / rows, -1, 1)
+        variance = sums[width:-1] / rows - mean**2
         return cls(mean.astype(np.float32), np.sqrt(np.clip(variance, _SMALLEST_SCALE**2, 1)).astype(np.float32))
 
     @classmethod
-    def read(cls, arrays: Mapping[str, np.ndarray], n_features: int) -> Standard:
+    def read(cls, arrays: Mapping[str, np.ndarray], width: int) -> Standard:
         """From a server's untrusted arrays.
 
         Raises
@@ -85,8 +101,8 @@ class Standard:
         parts = []
         for name in (MEAN, SCALE):
             part = np.asarray(arrays.get(name, ()))
-            if part.shape != (n_features,) or part.dtype.kind != "f" or not np.isfinite(part).all():
-                raise DPForestError(f"the model's {name!r} must be {n_features} finite numbers")
+            if part.shape != (width,) or part.dtype.kind != "f" or not np.isfinite(part).all():
+                raise DPForestError(f"the model's {name!r} must be {width} finite numbers")
             parts.append(part)
         if (parts[1] < _SMALLEST_SCALE / 2).any():
             raise DPForestError(f"the model's {SCALE!r} must be at least {_SMALLEST_SCALE}")
@@ -94,7 +110,7 @@ class Standard:
 
 
 def row_sums(unit: np.ndarray) -> np.ndarray:
-    """Sums over the rows of (features, squared features, 1), shape (2 n_features + 1,).
+    """Sums over the rows of (inputs, squared inputs, 1), shape (2 n_inputs + 1,).
 
     One row adds a vector of numbers in [-1, 1], so its Euclidean length is at most `row_sums_sensitivity`. Each is
     rounded to a multiple of ``1 / ROW_UNIT`` for itself, so that the sums are exact and a row adds nothing else.
@@ -104,12 +120,12 @@ def row_sums(unit: np.ndarray) -> np.ndarray:
     return np.append(parts.sum(axis=0), ROW_UNIT * len(unit)) / ROW_UNIT
 
 
-def row_sums_sensitivity(n_features: int) -> float:
-    """How far one row moves `row_sums` at most."""
-    return math.sqrt(2 * n_features + 1)
+def row_sums_sensitivity(width: int) -> float:
+    """How far one row of so many inputs moves `row_sums` at most."""
+    return math.sqrt(2 * width + 1)
 
 
 def model_inputs(X: np.ndarray, schema: Schema, standardized: bool, arrays: Arrays) -> np.ndarray:
     """Rows as the network wants them, by the standardisation that came with the model."""
     unit = to_unit_range(X, schema)
-    return Standard.read(arrays, schema.n_features).apply(unit) if standardized else unit
+    return Standard.read(arrays, n_inputs(schema)).apply(unit) if standardized else unit

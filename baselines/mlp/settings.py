@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from baselines.mlp.architecture import Architecture
+from baselines.mlp.inputs import n_inputs
 from dpforest.errors import DPForestError
 from dpforest.schema import Schema
 from dpforest.settings import InnerShare, OneOf, Positive, Says, Settings, Share, Whole
@@ -74,7 +75,7 @@ class NetworkSettings(Settings):
     def architecture(self, schema: Schema) -> Architecture:
         """The network for rows of that schema."""
         return Architecture(
-            inputs=schema.n_features,
+            inputs=n_inputs(schema),
             outputs=schema.n_outputs,
             classifies=schema.is_classification,
             hidden=tuple(self.hidden),

@@ -14,7 +14,15 @@ import numpy as np
 
 from baselines.mlp.architecture import Architecture, BadWeights
 from baselines.mlp.backend import require_tensorflow
-from baselines.mlp.inputs import Standard, from_outputs, model_inputs, row_sums, row_sums_sensitivity, to_unit_range
+from baselines.mlp.inputs import (
+    Standard,
+    from_outputs,
+    model_inputs,
+    n_inputs,
+    row_sums,
+    row_sums_sensitivity,
+    to_unit_range,
+)
 from baselines.mlp.network import network_for
 from baselines.mlp.settings import LocalSettings, NetworkSettings, RoundSettings, products
 from dpforest.errors import DPForestError
@@ -50,8 +58,8 @@ _LARGEST_SUM = 1e3 * MOST_ROWS
 class NetworkUser(ClientSide):
     """A client that predicts by the network in the server's model."""
 
-    def predict(self, task: ClientTask, X: np.ndarray, arrays: Arrays) -> np.ndarray:
-        settings: NetworkSettings = task.settings
+    def predict(self, task: ClientTask[NetworkSettings], X: np.ndarray, arrays: Arrays) -> np.ndarray:
+        settings = task.settings
         architecture = settings.architecture(task.schema)
         inputs = model_inputs(X, task.schema, settings.standardize != "public", arrays)
         outputs = network_for(architecture).predict(architecture.check_weights(arrays), inputs)
@@ -61,8 +69,8 @@ class NetworkUser(ClientSide):
 class NetworkClient(NetworkUser):
     """A client that trains the server's network on its own rows."""
 
-    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
-        settings: NetworkSettings = task.settings
+    def train(self, task: ClientTask[NetworkSettings], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        settings = task.settings
         phase = task.config.get(PHASE)
         if phase == STANDARDIZE and settings.standardize == "private":
             return Update(Released(task.ledger, {SUMS: standard_sums(task, X)}))
@@ -79,7 +87,7 @@ class NetworkClient(NetworkUser):
         """Train on the client's rows, as the network wants them, from the server's weights."""
 
 
-def standardize_mechanism(settings: NetworkSettings, budget: Budget, n_features: int) -> GaussianSums:
+def standardize_mechanism(settings: NetworkSettings, budget: Budget, width: int) -> GaussianSums:
     """Of the sums for the standardisation.
 
     Raises
@@ -90,21 +98,22 @@ def standardize_mechanism(settings: NetworkSettings, budget: Budget, n_features:
     if not math.isinf(budget.epsilon) and not budget.delta:
         raise DPForestError("standardize=private adds Gaussian noise and needs privacy.delta, such as 1e-5")
     mu = math.sqrt(settings.standardize_share) * gaussian_mu(budget.epsilon, budget.delta)
-    return GaussianSums(row_sums_sensitivity(n_features), mu)
+    return GaussianSums(row_sums_sensitivity(width), mu)
 
 
-def standardize_entries(settings: NetworkSettings, budget: Budget, n_features: int) -> list[Entry]:
+def standardize_entries(settings: NetworkSettings, budget: Budget, width: int) -> list[Entry]:
     """What the standardisation costs each client."""
     if settings.standardize != "private":
         return []
-    note = f"a row adds a vector of length sqrt(2 * {n_features} + 1) at most"
-    return [standardize_mechanism(settings, budget, n_features).entry(SUMS_WHAT, note=note)]
+    note = f"a row adds a vector of length sqrt(2 * {width} + 1) at most"
+    return [standardize_mechanism(settings, budget, width).entry(SUMS_WHAT, note=note)]
 
 
 def standard_sums(task: ClientTask, X: np.ndarray) -> np.ndarray:
     """The client's noised sums for the standardisation, charged to its ledger."""
-    (entry,) = standardize_entries(task.settings, task.budget, task.schema.n_features)
-    mechanism = standardize_mechanism(task.settings, task.budget, task.schema.n_features)
+    width = n_inputs(task.schema)
+    (entry,) = standardize_entries(task.settings, task.budget, width)
+    mechanism = standardize_mechanism(task.settings, task.budget, width)
     sums = row_sums(to_unit_range(X, task.schema))
     return mechanism.release(sums, entry, task.ledger, task.noise("standardize"))
 
@@ -128,7 +137,7 @@ class NetworkServer(ServerSide):
         Name of the method, for messages.
     """
 
-    def __init__(self, task: Task, method: str) -> None:
+    def __init__(self, task: Task[Any], method: str) -> None:
         super().__init__(task)
         require_tensorflow(method)
         self.method = method
@@ -151,6 +160,9 @@ class NetworkServer(ServerSide):
 
     def initial_arrays(self) -> Arrays:
         return self.model()
+
+    def start_from(self, arrays: Arrays) -> None:
+        self._flat = self.architecture.flatten(self.architecture.check_weights(arrays)).astype(np.float64)
 
     def planned(self) -> list[Entry]:
         return standardize_entries(self.network, self.task.budget, self.architecture.inputs)
@@ -242,9 +254,9 @@ def save_network(folder: Path, architecture: Architecture, arrays: Arrays) -> No
     np.savez(folder / "network.npz", allow_pickle=False, **arrays)
 
 
-def local_work(task: Task) -> Work:
+def local_work(task: Task[LocalSettings]) -> Work:
     """Training on a client's own rows, some epochs long."""
-    settings: LocalSettings = task.settings
+    settings = task.settings
     rows = max(task.schema.rows or 0, LEAST_ROWS)
     steps = settings.epochs * math.ceil(rows / settings.batch)
     return Work(products=products(settings.architecture(task.schema).size, steps, settings.epochs * rows))

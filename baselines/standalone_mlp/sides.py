@@ -26,8 +26,8 @@ _STATE = "standalone_mlp"
 class StandaloneClient(ClientSide):
     """Trains, and keeps the network in the node's own state."""
 
-    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
-        settings: WholeSettings = task.settings
+    def train(self, task: ClientTask[WholeSettings], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        settings = task.settings
         try:
             trained, standard = train_alone(task, settings, X, y, task.rng("training"))
         except Diverged as error:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dpforest.boosting.bins import Marginals
-from dpforest.boosting.gains import FeatureGains, known_sizes
+from dpforest.boosting.columns import Columns
+from dpforest.boosting.gains import FeatureGains
+from dpforest.boosting.questions import Questions
 from dpforest.boosting.settings import BoostPlan
-from dpforest.boosting.trees import Structure, nominal_shares, random_structure
+from dpforest.boosting.sizes import LeafSizes, leaf_sizes, nominal_sizes
+from dpforest.boosting.trees import Splits, Structure, random_structure, split_shares
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest
 from dpforest.forest.codec import fill_inner_nodes
 from dpforest.schema import Schema
 
+Item = TypeVar("Item")
 # Largest change of a score by one leaf.
 LARGEST_WEIGHT = 2.0
+# Deviations that are added to the size of a leaf before its sum is divided by it.
+_UPPER_DEVIATIONS = 0.3
+# Variance of a record's gradient, in squares of the clip.
+_SAMPLE_NOISE = 0.5
 # Share of the classes' chances that is spread evenly, so that no class starts at minus infinity.
 _EVEN_SHARE = 0.2
 
@@ -28,8 +36,8 @@ class Start:
 
     Parameters
     ----------
-    cuts : ndarray of float64, shape (n_features, n_cuts)
-        Thresholds; float32 numbers.
+    cuts : ndarray of float64, shape (n_numeric, n_cuts)
+        Thresholds of the numeric columns; float32 numbers.
     base : ndarray of float64, shape (n_outputs,)
         Score of every record before the first tree.
     clip : float
@@ -76,30 +84,29 @@ class Booster:
         self.rounds: list[Round] = []
         self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0xB0057,)))
         self._start: Start | None = None
-        self._records = 1.0
+        self._columns = Columns(schema)
+        self._marginals: Marginals | None = None
+        self._splits: Splits | None = None
+        self._depth = 1
         self._structure: Structure | None = None
-        self._gains = FeatureGains(schema.n_features)
+        self._gains = FeatureGains(self._columns.number)
 
     @property
     def start(self) -> Start:
         """What the marginal histograms came to; an error before `read_marginals`."""
-        if self._start is None:
-            raise DPForestError("the marginal histograms come first")
-        return self._start
+        return _after_histograms(self._start)
 
     @property
     def structure(self) -> Structure:
         """Trees whose leaves are to be filled next; an error before `read_marginals`."""
-        if self._structure is None:
-            raise DPForestError("the marginal histograms come first")
-        return self._structure
+        return _after_histograms(self._structure)
 
     def read_marginals(self, noised: np.ndarray, parties: int) -> None:
         """Choose cuts, first scores and depth.
 
         Parameters
         ----------
-        noised : ndarray of int64, shape (n_features + 1, max(bins, n_classes))
+        noised : ndarray of int64, shape ``bins.marginal_shape(schema, settings.bins)``
             Sum of noised `bins.count_marginals`, times the plan's ``marginal_unit``.
         parties : int
             How many parts with noise are in the sum.
@@ -108,11 +115,12 @@ class Booster:
         unit = plan.marginal_unit
         deviation = (parties * plan.marginals.variance) ** 0.5 / unit
         marginals = Marginals.of(noised / unit, deviation, self.schema, settings.bins, settings.cuts)
-        self._records = marginals.records
+        self._marginals = marginals
         clip = plan.clip(self.schema, marginals.records, parties)
         if self.schema.is_classification:
             base = np.log((1 - _EVEN_SHARE) * marginals.target + _EVEN_SHARE / self.schema.n_outputs)
             base -= base.mean()
+            strength = _gradient_strength(marginals.target, base, clip)
         else:
             centres = (np.arange(settings.bins) + 0.5) * (2 / settings.bins) - 1
             mean = float(marginals.target @ centres)
@@ -120,8 +128,10 @@ class Booster:
             # A target that noise makes look constant still has the width of a cell.
             spread = float(marginals.target @ (centres - mean) ** 2) ** 0.5
             clip *= min(1.0, max(spread, 1 / settings.bins))
+            strength = 1.0
         self._start = Start(marginals.cuts, base, clip)
-        self._draw_structure(parties)
+        self._depth = plan.depth(marginals.records, parties, strength)
+        self._draw_structure()
 
     def read_sums(self, noised: np.ndarray, parties: int) -> Round:
         """Fill the leaves of `structure` and draw the next trees.
@@ -138,17 +148,20 @@ class Booster:
         scale = self.start.clip / plan.unit
         gradients = noised[..., :-1] * scale
         counts = noised[..., -1] / plan.count_unit
-        nominal = [self._records * shares for shares in nominal_shares(self.structure, self.start.cuts)]
-        self._gains.learn(self.structure, nominal, gradients, counts, deviation * scale, deviation / plan.count_unit)
-        sizes = known_sizes(counts, nominal[-1], (deviation / plan.count_unit) ** 2)
-        newton = self._shrunken(gradients, self._curvature() * sizes, deviation * scale)
+        count_deviation = deviation / plan.count_unit
+        records = _after_histograms(self._marginals).records
+        to_left = split_shares(self.structure, _after_histograms(self._splits))
+        nominal = nominal_sizes(to_left, records)
+        self._gains.learn(self.structure, nominal, gradients, counts, deviation * scale, count_deviation)
+        sizes = leaf_sizes(counts, to_left, records, count_deviation**2)
+        newton = self._newton_steps(gradients, sizes, deviation * scale)
         weights = np.clip(newton * (self._step() / plan.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
         # Half precision is far finer than the noise, and is what travels: all parties add the same numbers.
         done = Round(
             self.structure, weights.astype(np.float16).astype(np.float32), np.maximum(counts, 0.0).astype(np.float32)
         )
         self.rounds.append(done)
-        self._draw_structure(parties)
+        self._draw_structure()
         return done
 
     def forest(self, provenance: dict[str, Any]) -> Forest:
@@ -162,10 +175,10 @@ class Booster:
         if not self.rounds:
             raise DPForestError("no tree was grown")
         start = self.start
-        structures = [done.structure for done in self.rounds]
+        questions = Questions(self._columns, start.cuts)
+        asked = [questions.of(done.structure) for done in self.rounds]
         # All trees have one depth.
-        feature = np.concatenate([structure.feature for structure in structures]).astype(np.int64)
-        split = np.concatenate([structure.split for structure in structures])
+        feature, cut = (np.concatenate(parts) for parts in zip(*asked, strict=True))
         weights = np.concatenate([done.weights for done in self.rounds]).astype(np.float64)
         n_trees, n_inner = feature.shape
         n_nodes = 2 * n_inner + 1
@@ -175,7 +188,7 @@ class Booster:
         node_feature = np.full((n_trees, n_nodes), -1, dtype=np.int32)
         node_feature[:, :n_inner] = feature
         threshold = np.zeros((n_trees, n_nodes))
-        threshold[:, :n_inner] = start.cuts[feature, split]
+        threshold[:, :n_inner] = cut
         left = np.full((n_trees, n_nodes), -1, dtype=np.int32)
         left[:, :n_inner] = first + 2 * np.arange(n_inner) + 1
         value = np.zeros((n_trees, n_nodes, self.schema.n_outputs))
@@ -199,33 +212,41 @@ class Booster:
             base=base,
             owners=("",) * n_trees,
             provenance=provenance,
+            sets=questions.sets,
         )
         fill_inner_nodes(forest)
         return forest
 
-    def _draw_structure(self, parties: int) -> None:
-        plan, settings = self.plan, self.plan.settings
+    def _draw_structure(self) -> None:
+        self._splits = Splits.draw(_after_histograms(self._marginals), self._rng)
         self._structure = random_structure(
-            plan.trees_per_round,
-            plan.depth(self._records, parties),
-            self.start.cuts,
-            self._gains.chances(settings.exploration),
+            self.plan.trees_per_round,
+            self._depth,
+            self._splits,
+            self._gains.chances(self.plan.settings.exploration),
             self._rng,
         )
 
-    def _shrunken(self, gradients: np.ndarray, curvature: np.ndarray, deviation: float) -> np.ndarray:
+    def _newton_steps(self, gradients: np.ndarray, sizes: LeafSizes, deviation: float) -> np.ndarray:
         """Newton steps of the leaves, the shorter the less a leaf's curvature stands out of the noise.
 
         Of the form of a posterior mean, ``-G H / (H^2 + s^2 / t^2)`` for steps of prior deviation t and noise s. What
         stands for ``s^2 / t^2`` grows with s alone, since small steps in many rounds do better than the best step in
-        one; at a leaf of average size the divisor is ``H + shrinkage s``.
+        one; at a leaf of average size the divisor is ``H + shrinkage s``. The curvature that divides is that of a size
+        at the upper end of what it may be: a step that is too short is made good by later rounds, and one that is too
+        long is not. To the noise comes that of the sample, a record's gradient being up to the clip.
         """
-        average = curvature.mean(axis=1, keepdims=True)
-        shrinkage = self.plan.settings.shrinkage
-        if shrinkage == "auto":
-            shrinkage = 20.0 if self._is_gaussian_regression else 4.0
-        noise = shrinkage * deviation * average
-        return -gradients * (curvature / (curvature**2 + noise + curvature))[..., None]
+        upper = sizes.size + _UPPER_DEVIATIONS * sizes.deviation
+        curvature = self._curvature()
+        relative = sizes.size.mean(axis=1, keepdims=True) / sizes.size
+        noise = np.sqrt(deviation**2 + _SAMPLE_NOISE * upper * self.start.clip**2)
+        divisor = curvature * upper + self._shrinkage() * noise * relative + 1
+        return -gradients / divisor[..., None]
+
+    def _shrinkage(self) -> float:
+        if self.plan.settings.shrinkage != "auto":
+            return self.plan.settings.shrinkage
+        return 20.0 if self._is_gaussian_regression else 4.0
 
     def _step(self) -> float:
         if self.plan.settings.step != "auto":
@@ -244,3 +265,17 @@ class Booster:
             return 1.0
         n = self.schema.n_outputs
         return 1.2 * (n - 1) / n**2
+
+
+def _after_histograms(value: Item | None) -> Item:
+    if value is None:
+        raise DPForestError("the marginal histograms come first")
+    return value
+
+
+def _gradient_strength(shares: np.ndarray, base: np.ndarray, clip: float) -> float:
+    """Root mean square of the first gradients over their clip, at most 1: small where a class is rare."""
+    chances = np.exp(base - base.max())
+    chances /= chances.sum()
+    norms = np.linalg.norm(np.eye(len(shares)) - chances, axis=1)
+    return float(np.sqrt(shares @ np.minimum(1.0, norms / clip) ** 2))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpforest.boosting.sizes import node_sizes
 from dpforest.boosting.trees import Structure
-
-# Standard deviation of a node's records around its nominal share of all, relative to that.
-_NOMINAL_SPREAD = 0.7
 
 
 class FeatureGains:
@@ -47,7 +45,7 @@ class FeatureGains:
         depth = len(nominal) - 1
         for level in range(depth - 1, -1, -1):
             below = 2 ** (depth - 1 - level)  # leaves whose noise a child has
-            sizes = known_sizes(counts, nominal[level + 1], count_deviation**2 * below)
+            sizes = node_sizes(counts, nominal[level + 1], count_deviation**2 * below)
             left, right = sizes[:, 0::2], sizes[:, 1::2]
             size = left + right
             to_left, to_right = left / size, right / size
@@ -72,24 +70,3 @@ class FeatureGains:
         if strength.sum() <= 0:
             return even
         return exploration * even + (1 - exploration) * strength / strength.sum()
-
-
-def known_sizes(counts: np.ndarray, nominal: np.ndarray, variance: float) -> np.ndarray:
-    """Records of nodes: noised counts and nominal sizes, weighed by what each can be trusted.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_trees, n_nodes)
-        Noised.
-    nominal : ndarray of shape (n_trees, n_nodes)
-        Records of each node by its share of all; positive.
-    variance : float
-        Of the noise of a count.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_trees, n_nodes)
-        Positive.
-    """
-    spread = (_NOMINAL_SPREAD * nominal) ** 2
-    return np.maximum((counts * spread + nominal * variance) / (spread + variance + 1e-300), 0.05 * nominal + 1e-9)

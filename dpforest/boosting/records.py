@@ -7,9 +7,9 @@ import numpy as np
 from dpforest.boosting import kernels
 from dpforest.boosting.bins import count_marginals
 from dpforest.boosting.booster import Start
+from dpforest.boosting.columns import Columns
 from dpforest.boosting.settings import BoostPlan
 from dpforest.boosting.trees import Structure
-from dpforest.growers.kernels import bin_rows
 from dpforest.ledger import Ledger
 from dpforest.noise import Noise
 from dpforest.schema import Schema
@@ -36,7 +36,7 @@ def release_marginals(
 
     Returns
     -------
-    ndarray of int64, shape (n_features + 1, max(bins, n_classes))
+    ndarray of int64, shape ``bins.marginal_shape(schema, bins)``
 
     Raises
     ------
@@ -77,7 +77,7 @@ class Records:
         self._plan = plan
         self._clip = start.clip
         self._is_classification = schema.is_classification
-        self._codes = bin_rows(X, start.cuts.astype(X.dtype))
+        self._codes = Columns(schema).codes(X, start.cuts)
         if schema.target_range is None:
             self._y = y
         else:
@@ -91,7 +91,7 @@ class Records:
         """Take finished trees, whose leaves hold ``weights`` (float32, shape (n_trees, n_leaves, n_outputs)), into the
         scores.
         """
-        kernels.add_weights(self._codes, structure.feature, structure.split, weights, self.scores)
+        kernels.add_weights(structure.grouped(self._codes), structure.feature, structure.split, weights, self.scores)
 
     def release(self, structure: Structure, ledger: Ledger, noise: Noise, largest: int | None = None) -> np.ndarray:
         """Noised sums of the records' gradients and counts in each leaf.
@@ -119,7 +119,8 @@ class Records:
         of_loss = kernels.class_gradients if self._is_classification else kernels.squared_gradients
         of_loss(self.scores, self._y, self._clip, plan.unit, plan.norm, gradients)
         sums = np.zeros((structure.n_trees, structure.n_leaves, n_outputs + 1), dtype=np.int64)
-        kernels.add_records(self._codes, structure.feature, structure.split, gradients, plan.count_unit, sums)
+        codes = structure.grouped(self._codes)
+        kernels.add_records(codes, structure.feature, structure.split, gradients, plan.count_unit, sums)
         if largest is not None:
             np.clip(sums, -largest, largest, out=sums)
         return plan.sums.release(sums, plan.round_entry, ledger, noise)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
+from dpforest.boosting.columns import Columns
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, check_delta_for, gaussian_mu
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
@@ -25,7 +26,7 @@ _LEAST_DEVIATION = 1.0
 _DEEPEST_AUTO = 12
 _FALLBACK_ROWS = 1000
 # Records times mu below which few trees with less noise each do better.
-_WEAK_SIGNAL = 2000.0
+_WEAK_SIGNAL = 500.0
 _MARGINALS = "marginal histograms of features and target"
 _TREE = "leaf sums of clipped gradients and counts of one tree"
 
@@ -132,15 +133,21 @@ class BoostPlan:
         # Large errors are worth their noise only where it is small; fitted on validation rows of Appliances.
         return min(1.5, max(0.3, 0.7 * (self._signal(records, parties) / 200) ** 0.37))
 
-    def depth(self, records: float, parties: int) -> int:
+    def depth(self, records: float, parties: int, strength: float = 1.0) -> int:
         """Depth of trees over about so many records, the noise of so many parties being in the sums.
 
-        The rule was fitted on validation rows of HuGaDB: what counts is how far all records together stand out of
-        the noise of one leaf.
+        What counts is how far all records together stand out of the noise of one leaf, and that the leaves of a tree
+        do not share too few records among them, which no budget makes good.
+
+        Parameters
+        ----------
+        strength : float
+            Root mean square of the records' first gradients, over the clip.
         """
         if self.settings.depth != "auto":
             return self.settings.depth
-        return min(_DEEPEST_AUTO, max(1, self._deepest(records, parties)))
+        carried = max(2, round(0.5 * math.log2(max(records, 1.0))))
+        return max(1, min(self._deepest(records * strength, parties), carried, _DEEPEST_AUTO))
 
     def stands_out(self, records: float, parties: int) -> bool:
         """Whether so many records come to at least depth 1."""
@@ -183,7 +190,7 @@ def make_plan(
     per_round = _trees_per_round(settings, budget, mu, schema, parties, shares)
     trees = rounds * per_round
     first, later = settings.marginal_share, (1 - settings.marginal_share) / trees
-    widths = schema.n_features + 1
+    widths = Columns(schema).number + 1
     if settings.pure:
         if budget.delta != 0:
             raise DPForestError(f"pure boosting needs no delta, but delta is {budget.delta:g}: set privacy.delta=0")

@@ -9,31 +9,35 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import _safe_indexing, check_array, check_consistent_length
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from dpforest.cells import Missing, NaValues, column_of
 from dpforest.errors import DPForestError, InvalidForest, PrivacyLeakWarning, SchemaError
+from dpforest.estimators.columns import bounds_of, data_bounds, few, frame_features, is_frame
 from dpforest.forest import Forest, feature_importances, load, save
 from dpforest.ledger import Budget, Ledger
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from dpforest.noise import Noise, Secure, Seeded
-from dpforest.schema import Feature, Schema, least_width
+from dpforest.schema import Schema
 
 # Share of epsilon that a noised number of rows costs: the settings need its order of magnitude only.
 _ROWS_SHARE = 0.01
 # Parameters that a file does not repeat, because the forest or the ledger holds them. The seed stays secret: who
 # knows it can subtract the noise.
-_NOT_SAVED = {"epsilon", "bounds", "classes", "target_range", "schema", "random_state"}
+_NOT_SAVED = {"epsilon", "bounds", "categories", "missing", "classes", "target_range", "schema", "random_state"}
 
 
 class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
     """Base of the estimators.
 
-    Subclasses set ``epsilon``, ``bounds``, ``schema``, ``out_of_bounds`` and ``random_state`` in ``__init__``, there
-    too ``delta`` and ``rows`` where they have them, and ``forest_`` and ``privacy_`` in ``fit``.
+    Subclasses set ``epsilon``, ``bounds``, ``categories``, ``missing``, ``schema``, ``out_of_bounds`` and
+    ``random_state`` in ``__init__``, there too ``delta`` and ``rows`` where they have them, and ``forest_`` and
+    ``privacy_`` in ``fit``.
 
     Attributes
     ----------
@@ -50,6 +54,8 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
     epsilon: float
     delta: float = 0.0
     bounds: Any
+    categories: Any
+    missing: Missing
     rows: int | None = None
     schema: Schema | None
     out_of_bounds: str
@@ -59,9 +65,19 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Mean decrease in impurity by noised counts (free post-processing), shape (n_features_in_,)."""
+        """Mean decrease in impurity by noised counts (free post-processing), shape (n_features_in_,).
+
+        Of a categorical column of a data frame, the sum over its values.
+        """
         check_is_fitted(self)
-        return feature_importances(self.forest_)
+        schema, found = self.forest_.schema, feature_importances(self.forest_)
+        names = list(getattr(self, "feature_names_in_", schema.feature_names))
+        if names == schema.feature_names:
+            return found
+        of_column = dict(zip(schema.numeric_columns, found[schema.numeric_features].tolist(), strict=True))
+        for column, features in zip(schema.categories, schema.category_features, strict=True):
+            of_column[column] = float(found[features].sum())
+        return np.array([of_column.get(name, 0.0) for name in names])
 
     def save(self, path: str | Path) -> Path:
         """Write the fitted forest, its ledger and the parameters as one JSON file; never the seed.
@@ -76,7 +92,7 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
         provenance = {
             "estimator": type(self).__name__,
             "parameters": {name: plain_number(getattr(self, name)) for name in sorted(names)},
-            "named_columns": hasattr(self, "feature_names_in_"),
+            "named_columns": list(map(str, getattr(self, "feature_names_in_", []))),
             "ledger": self.privacy_.to_dict(),
             **self._more_to_save(),
         }
@@ -108,9 +124,10 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
             estimator = cls(epsilon=ledger.budget.epsilon, schema=forest.schema if public else None, **parameters)
             estimator.forest_ = forest
             estimator.privacy_ = ledger
-            estimator.n_features_in_ = forest.schema.n_features
-            if saved["named_columns"]:
-                estimator.feature_names_in_ = np.array(forest.schema.feature_names, dtype=object)
+            names = list(map(str, saved["named_columns"]))
+            estimator.n_features_in_ = len(names) or forest.schema.n_features
+            if names:
+                estimator.feature_names_in_ = np.array(names, dtype=object)
             estimator._restore(saved)
         except InvalidForest:
             raise
@@ -126,6 +143,11 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
     def _restore(self, saved: Mapping[str, Any]) -> None:
         """Set the fitted attributes of a subclass from what `_more_to_save` gave."""
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._finite(self.schema) is not True
+        return tags
+
     def _new_ledger(self) -> Ledger:
         if self.out_of_bounds not in ("clip", "refuse"):
             raise DPForestError(f"out_of_bounds {self.out_of_bounds!r} must be 'clip' or 'refuse'")
@@ -133,6 +155,8 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
             raise DPForestError(f"rows {self.rows!r} must be a whole number from 1, or None for a noised count")
         if self.schema is not None and not isinstance(self.schema, Schema):
             raise DPForestError(f"schema must be a dpforest.schema.Schema or None, got {type(self.schema).__name__}")
+        if self.missing not in get_args(Missing):
+            raise DPForestError(f"missing {self.missing!r} must be one of {', '.join(get_args(Missing))}")
         trust = "nobody but the data owner is trusted"
         if self.random_state is not None:
             trust += "; its noise came from a seed, so the model is for simulation only and must not be published"
@@ -149,27 +173,87 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
         return Seeded(int(seed))
 
     def _rows_to_predict(self, X: Any) -> np.ndarray:
+        """Rows of ``forest_.schema``'s features, inside its bounds."""
         check_is_fitted(self)
-        return np.asarray(validate_data(self, X, dtype=(np.float64, np.float32), reset=False))
+        schema = self.forest_.schema
+        if is_frame(X) and _encoded(X, schema):
+            X = X[schema.feature_names]
+        elif is_frame(X):
+            return schema.matrix(X)
+        names = list(getattr(self, "feature_names_in_", schema.feature_names))
+        if names != schema.feature_names:  # learned from a data frame whose columns are not the features
+            X = validate_data(self, X, dtype=None, reset=False, ensure_all_finite=False)
+            return schema.matrix({name: X[:, place] for place, name in enumerate(names)})
+        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False, ensure_all_finite=self._finite(schema))
+        return schema.check_matrix(X)[0]
 
-    def _public_features(self, X: np.ndarray, ledger: Ledger) -> tuple[Feature, ...]:
-        """Columns with their bounds: from ``schema``, from ``bounds``, or (unprotected) from the data."""
+    def _table(self, X: Any, y: Any, **y_check: Any) -> tuple[Any, np.ndarray]:
+        """What ``fit`` was given: a data frame that is left as it is, or a matrix, and targets."""
+        if self.schema is not None and self.schema.missing_target == "drop":
+            known = ~NaValues(self.schema.na_values).among_text(column_of(y).text())
+            X, y = _safe_indexing(X, known), np.asarray(y)[known]
+        if is_frame(X) and self.schema is not None and _encoded(X, self.schema):
+            X = X[self.schema.feature_names]
+        elif is_frame(X):
+            validate_data(self, X, skip_check_array=True)
+            y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+            check_consistent_length(X, y)
+            return X, np.asarray(column_or_1d(y, warn=True))
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=self._finite(self.schema), **y_check)
+        return X, np.asarray(column_or_1d(y, warn=True))
+
+    def _finite(self, schema: Schema | None) -> bool | str:
+        rules = [self.missing] if schema is None else [feature.missing for feature in schema.features]
+        return True if set(rules) <= {"refuse"} else "allow-nan"
+
+    def _rows(self, X: Any, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+        """Rows inside the bounds of a schema, and which of those that ``fit`` was given they are."""
+        if is_frame(X):
+            read = schema.read(X)
+            kept = ~read.dropped
+            if found := read.problem(kept):
+                row, reading = found
+                raise SchemaError(f"row {row}: {reading.problem(row, column_of(X[reading.name]).text()[row])}")
+            X = read.matrix(kept)
+        else:
+            kept = ~(np.isnan(X) & [feature.missing == "drop" for feature in schema.features]).any(axis=1)
+            X = X[kept]
+        if not len(X):
+            raise SchemaError("no row is left, as each has a missing cell: fill some column, or set missing to branch")
+        return schema.check_matrix(X, "refuse" if self.out_of_bounds == "refuse" else "clip")[0], kept
+
+    def _public_features(self, X: Any, ledger: Ledger) -> list[dict[str, Any]]:
+        """Columns as in a schema file: from ``bounds`` and ``categories``, or (unprotected) from the data."""
+        if self.schema is not None:
+            self._check_columns(X, self.schema)
+            return []
+        if is_frame(X):
+            return frame_features(X, self.bounds, self.categories, lambda what, by: self._leak(ledger, what, by, 7))
+        if self.categories is not None:
+            raise SchemaError("categories name columns, and an array has none: give a data frame, or a schema")
         named = hasattr(self, "feature_names_in_")
         names = list(self.feature_names_in_) if named else [f"x{column}" for column in range(X.shape[1])]
-        if self.schema is not None:
-            if self.bounds is not None:
-                raise DPForestError("give either a schema or bounds: a schema holds the bounds already")
-            expected = self.schema.feature_names
-            if len(names) != len(expected) or (named and names != expected):
-                raise SchemaError(f"the columns are {_few(names)}, the schema asks for {_few(expected)} in this order")
-            return self.schema.features
         if self.bounds is not None:
-            pairs = _bounds_of(self.bounds, names)
+            pairs = bounds_of(self.bounds, names)
         else:
             self._leak(ledger, "bounds of the features", "bounds")
-            low, high = X.min(axis=0), X.max(axis=0)
-            pairs = [apart(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
-        return tuple(Feature(name, low, high) for name, (low, high) in zip(names, pairs, strict=True))
+            pairs = [data_bounds(name, column) for name, column in zip(names, X.T, strict=True)]
+        return [{"name": name, "low": low, "high": high} for name, (low, high) in zip(names, pairs, strict=True)]
+
+    def _check_columns(self, X: Any, schema: Schema) -> None:
+        given = [name for name in ("bounds", "categories") if getattr(self, name) is not None]
+        given += ["missing"] if self.missing != "refuse" else []
+        if given:
+            raise DPForestError(f"give either a schema or {given[0]}: a schema holds the {given[0]} already")
+        named = hasattr(self, "feature_names_in_")
+        names = list(self.feature_names_in_) if named else [f"x{column}" for column in range(X.shape[1])]
+        expected = schema.feature_names
+        if not is_frame(X) and (len(names) != len(expected) or (named and names != expected)):
+            raise SchemaError(f"the columns are {few(names)}, the schema asks for {few(schema.columns)}")
+
+    def _schema_of(self, features: list[dict[str, Any]], **target: Any) -> Schema:
+        names = [item["name"] for item in features]
+        return Schema.from_dict({"features": features, "missing": self.missing, "target": target_name(names), **target})
 
     def _public_rows(self, n_rows: int, ledger: Ledger, noise: Noise) -> tuple[int, float]:
         """Order of magnitude of the rows, and the epsilon that is left after asking for it."""
@@ -184,15 +268,20 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
         return max(1, int(noised[0])), epsilon if math.isinf(epsilon) else epsilon - mechanism.epsilon
 
     @staticmethod
-    def _leak(ledger: Ledger, what: str, parameter: str) -> None:
+    def _leak(ledger: Ledger, what: str, parameter: str, level: int = 5) -> None:
         """Write down, and warn, that a public fact was read off the data."""
         ledger.unprotected(what, f"read off the data, because {parameter}=None")
         warnings.warn(
             f"{parameter}=None: the {what} are read off the data and leak through the forest, so there is no privacy "
             f"guarantee; pass {parameter} (or a schema) from public knowledge",
             PrivacyLeakWarning,
-            stacklevel=5,
+            stacklevel=level,
         )
+
+
+def _encoded(X: Any, schema: Schema) -> bool:
+    """Whether a data frame has a 0/1 column for each category in the place of categorical columns."""
+    return bool(schema.categories) and set(schema.feature_names) <= set(X.columns)
 
 
 def target_name(feature_names: list[str]) -> str:
@@ -203,33 +292,24 @@ def target_name(feature_names: list[str]) -> str:
     return name
 
 
-def apart(low: float, high: float) -> tuple[float, float]:
-    """The smallest and largest number of some data as a range that a schema can have, wider where they are all but
-    equal.
+def refuse_more(given: Mapping[str, Any]) -> None:
+    """Refuse what ``fit`` does not take: weights of rows, with the reason, and anything else as Python does.
+
+    Raises
+    ------
+    DPForestError
+        Weights of rows.
+    TypeError
+        Something else.
     """
-    size = max(abs(low), abs(high))
-    margin = 0.0 if high - low >= least_width(size) else 0.5 * max(size, 1.0)
-    return low - margin, high + margin
-
-
-def _bounds_of(bounds: Any, names: list[str]) -> list[tuple[float, float]]:
-    if isinstance(bounds, Mapping):
-        if unknown := [name for name in bounds if name not in names]:
-            raise SchemaError(f"bounds name {unknown[0]!r}, which is no column; the columns are {_few(names)}")
-        if missing := [name for name in names if name not in bounds]:
-            raise SchemaError(f"bounds lack column {missing[0]!r}: give (low, high) for every column")
-        bounds = [bounds[name] for name in names]
-    try:
-        array = np.asarray(bounds, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise SchemaError(f"bounds must be one (low, high) a column: {error}") from error
-    if array.shape != (len(names), 2):
-        raise SchemaError(f"bounds have shape {array.shape}, expected one (low, high) for each of {len(names)} columns")
-    return [(low, high) for low, high in array.tolist()]
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f", ... ({len(names)})" if len(names) > 5 else "")
+    if given.get("sample_weight") is not None:
+        raise DPForestError(
+            "sample_weight is not supported: a row of weight w would show w times as much of itself, and the guarantee "
+            "is the same for every row. Leave it out; to make a rare class count for more, multiply the columns of "
+            "predict_proba by public weights of the classes afterwards, which costs no privacy"
+        )
+    if more := [name for name in given if name != "sample_weight"]:
+        raise TypeError(f"fit() got an unexpected keyword argument {more[0]!r}")
 
 
 def _is_whole(value: Any) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import fields
 from typing import Annotated, Any, Self
 
 from dpforest.boosting import BoostSettings, boost
+from dpforest.cells import Missing
 from dpforest.errors import InvalidForest
-from dpforest.estimators.base import plain_number
+from dpforest.estimators.base import plain_number, refuse_more
 from dpforest.estimators.classifier import PrivateClassifier
 from dpforest.estimators.regressor import PrivateRegressor
 from dpforest.schema import Schema
@@ -28,7 +29,12 @@ class PrivateBoostClassifier(PrivateClassifier):
     delta : float
         Well below 1 / rows; 0 with ``pure=True``.
     bounds : sequence of (low, high), mapping of column name to (low, high), or None
-        Public bounds of every column. Columns of an array are named ``x0``, ``x1``, ...
+        Public bounds of every numeric column. Columns of an array are named ``x0``, ``x1``, ...
+    categories : mapping of column name to sequence, or None
+        Public values of the columns of a data frame that are no numbers.
+    missing : {"refuse", "drop", "branch"}
+        What ``fit`` does with a missing cell: an error, leave its row out, or learn from it, as a number below all
+        others or as the category ``missing``.
     classes : sequence or None
         All classes that exist, whether or not the data holds them.
     rounds : int
@@ -36,7 +42,7 @@ class PrivateBoostClassifier(PrivateClassifier):
     trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration
         See `dpforest.boosting.BoostSettings`.
     schema : Schema or None
-        Takes the place of ``bounds`` and ``classes``; its classes are text.
+        Takes the place of ``bounds``, ``categories``, ``missing`` and ``classes``; its classes are text.
     out_of_bounds : {"clip", "refuse"}
         What ``fit`` does with cells outside their bounds.
     random_state : int, RandomState or None
@@ -74,6 +80,8 @@ class PrivateBoostClassifier(PrivateClassifier):
         *,
         delta: float = 1e-6,
         bounds: Any = None,
+        categories: Any = None,
+        missing: Missing = "refuse",
         classes: Any = None,
         rounds: int = 50,
         trees_per_round: int | str = BoostSettings.trees_per_round,
@@ -94,6 +102,8 @@ class PrivateBoostClassifier(PrivateClassifier):
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
+        self.categories = categories
+        self.missing = missing
         self.classes = classes
         self.rounds = rounds
         self.trees_per_round = trees_per_round
@@ -111,21 +121,23 @@ class PrivateBoostClassifier(PrivateClassifier):
         self.out_of_bounds = out_of_bounds
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **more: Any) -> Self:
         """Boost the trees.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Finite numbers.
+        X : data frame, or array-like of shape (n_rows, n_features)
+            Columns are found by their names, in any order; an array holds finite numbers, and NaN where ``missing`` or
+            the schema allows it.
         y : array-like of shape (n_rows,)
             Classes.
 
         Raises
         ------
         DPForestError
-            A parameter, the schema or the data is not as it must be.
+            A parameter, the schema or the data is not as it must be; also for ``sample_weight``, with the reason.
         """
+        refuse_more(more)
         settings, rounds = _settings(self)
         ledger = self._new_ledger()
         noise = self._new_noise()
@@ -149,7 +161,12 @@ class PrivateBoostRegressor(PrivateRegressor):
     delta : float
         Well below 1 / rows; 0 with ``pure=True``.
     bounds : sequence of (low, high), mapping of column name to (low, high), or None
-        Public bounds of every column. Columns of an array are named ``x0``, ``x1``, ...
+        Public bounds of every numeric column. Columns of an array are named ``x0``, ``x1``, ...
+    categories : mapping of column name to sequence, or None
+        Public values of the columns of a data frame that are no numbers.
+    missing : {"refuse", "drop", "branch"}
+        What ``fit`` does with a missing cell: an error, leave its row out, or learn from it, as a number below all
+        others or as the category ``missing``.
     target_range : (low, high) or None
         Public range of the target.
     rounds : int
@@ -157,7 +174,7 @@ class PrivateBoostRegressor(PrivateRegressor):
     trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration
         See `dpforest.boosting.BoostSettings`.
     schema : Schema or None
-        Takes the place of ``bounds`` and ``target_range``.
+        Takes the place of ``bounds``, ``categories``, ``missing`` and ``target_range``.
     out_of_bounds : {"clip", "refuse"}
         What ``fit`` does with cells outside their bounds and targets outside their range.
     random_state : int, RandomState or None
@@ -191,6 +208,8 @@ class PrivateBoostRegressor(PrivateRegressor):
         *,
         delta: float = 1e-6,
         bounds: Any = None,
+        categories: Any = None,
+        missing: Missing = "refuse",
         target_range: Any = None,
         rounds: int = 50,
         trees_per_round: int | str = BoostSettings.trees_per_round,
@@ -211,6 +230,8 @@ class PrivateBoostRegressor(PrivateRegressor):
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
+        self.categories = categories
+        self.missing = missing
         self.target_range = target_range
         self.rounds = rounds
         self.trees_per_round = trees_per_round
@@ -228,21 +249,23 @@ class PrivateBoostRegressor(PrivateRegressor):
         self.out_of_bounds = out_of_bounds
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **more: Any) -> Self:
         """Boost the trees.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Finite numbers.
+        X : data frame, or array-like of shape (n_rows, n_features)
+            Columns are found by their names, in any order; an array holds finite numbers, and NaN where ``missing`` or
+            the schema allows it.
         y : array-like of shape (n_rows,)
             Targets.
 
         Raises
         ------
         DPForestError
-            A parameter, the schema or the data is not as it must be.
+            A parameter, the schema or the data is not as it must be; also for ``sample_weight``, with the reason.
         """
+        refuse_more(more)
         settings, rounds = _settings(self)
         ledger = self._new_ledger()
         noise = self._new_noise()

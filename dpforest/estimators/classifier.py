@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
 
+from dpforest.cells import Missing
 from dpforest.errors import DPForestError, InvalidForest, SchemaError
-from dpforest.estimators.base import PrivateEstimator, plain_number, target_name
+from dpforest.estimators.base import PrivateEstimator, plain_number, refuse_more
 from dpforest.growers import GrowerSettings, finish_classifier, grow_classifier, resolve
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Ledger
@@ -72,8 +72,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def _public_table(self, X: Any, y: Any, ledger: Ledger) -> tuple[Schema, np.ndarray, np.ndarray, np.ndarray]:
         """Schema, rows inside its bounds, class indices, and the class list of what ``fit`` was given."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        y = column_or_1d(y, warn=True)
+        X, y = self._table(X, y)
         check_classification_targets(y)
         features = self._public_features(X, ledger)
         classes = self._public_classes(y, ledger)
@@ -81,9 +80,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         if self.schema is not None:
             schema = replace(self.schema, classes=names)
         else:
-            schema = Schema(features, target_name([f.name for f in features]), names)
-        matrix, _ = schema.check_matrix(X, "refuse" if self.out_of_bounds == "refuse" else "clip")
-        return schema, matrix, _indices(y, classes), classes
+            schema = self._schema_of(features, classes=list(names))
+        matrix, kept = self._rows(X, schema)
+        return schema, matrix, _indices(y[kept], classes), classes
 
 
 class PrivateForestClassifier(PrivateClassifier):
@@ -97,7 +96,12 @@ class PrivateForestClassifier(PrivateClassifier):
     epsilon : float
         Budget of one ``fit``; ``inf`` grows the same forest without noise.
     bounds : sequence of (low, high), mapping of column name to (low, high), or None
-        Public bounds of every column. Columns of an array are named ``x0``, ``x1``, ...
+        Public bounds of every numeric column. Columns of an array are named ``x0``, ``x1``, ...
+    categories : mapping of column name to sequence, or None
+        Public values of the columns of a data frame that are no numbers.
+    missing : {"refuse", "drop", "branch"}
+        What ``fit`` does with a missing cell: an error, leave its row out, or learn from it, as a number below all
+        others or as the category ``missing``.
     classes : sequence or None
         All classes that exist, whether or not the data holds them.
     rows : int or None
@@ -107,7 +111,8 @@ class PrivateForestClassifier(PrivateClassifier):
 depth_growth, leaf_share, smoothing, voting
         See `dpforest.growers.GrowerSettings`.
     schema : Schema or None
-        Takes the place of ``bounds``, ``classes`` and, if it has them, ``rows``; its classes are text.
+        Takes the place of ``bounds``, ``categories``, ``missing``, ``classes`` and, if it has them, ``rows``; its
+        classes are text.
     out_of_bounds : {"clip", "refuse"}
         What ``fit`` does with cells outside their bounds.
     random_state : int, RandomState or None
@@ -145,6 +150,8 @@ depth_growth, leaf_share, smoothing, voting
         epsilon: float = 1.0,
         *,
         bounds: Any = None,
+        categories: Any = None,
+        missing: Missing = "refuse",
         classes: Any = None,
         rows: int | None = None,
         depth: int | str = GrowerSettings.depth,
@@ -167,6 +174,8 @@ depth_growth, leaf_share, smoothing, voting
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
+        self.categories = categories
+        self.missing = missing
         self.classes = classes
         self.rows = rows
         self.depth = depth
@@ -187,21 +196,23 @@ depth_growth, leaf_share, smoothing, voting
         self.out_of_bounds = out_of_bounds
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **more: Any) -> Self:
         """Grow the forest.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Finite numbers.
+        X : data frame, or array-like of shape (n_rows, n_features)
+            Columns are found by their names, in any order; an array holds finite numbers, and NaN where ``missing`` or
+            the schema allows it.
         y : array-like of shape (n_rows,)
             Classes.
 
         Raises
         ------
         DPForestError
-            A parameter, the schema or the data is not as it must be.
+            A parameter, the schema or the data is not as it must be; also for ``sample_weight``, with the reason.
         """
+        refuse_more(more)
         settings = GrowerSettings(**{f.name: plain_number(getattr(self, f.name)) for f in fields(GrowerSettings)})
         ledger = self._new_ledger()
         noise = self._new_noise()

@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d, validate_data
 
+from dpforest.cells import Missing
 from dpforest.errors import DPForestError, InvalidForest, SchemaError
-from dpforest.estimators.base import PrivateEstimator, apart, plain_number, target_name
+from dpforest.estimators.base import PrivateEstimator, plain_number, refuse_more
 from dpforest.growers.regression import RegressionSettings, grow_regressor, resolve_regression
 from dpforest.ledger import Ledger
-from dpforest.schema import Schema
+from dpforest.schema import Schema, apart
 
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
@@ -52,15 +52,13 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
 
     def _public_table(self, X: Any, y: Any, ledger: Ledger) -> tuple[Schema, np.ndarray, np.ndarray]:
         """Schema, rows inside its bounds, and targets of what ``fit`` was given."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        y = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+        X, y = self._table(X, y, y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
         features = self._public_features(X, ledger)
         target_range = self._public_range(y, ledger)
-        if self.schema is not None:
-            schema = self.schema
-        else:
-            schema = Schema(features, target_name([f.name for f in features]), target_range=target_range)
-        matrix, _ = schema.check_matrix(X, "refuse" if self.out_of_bounds == "refuse" else "clip")
+        schema = self.schema or self._schema_of(features, target_range=list(target_range))
+        matrix, kept = self._rows(X, schema)
+        y = y[kept]
         if self.out_of_bounds == "refuse" and ((y < target_range[0]) | (y > target_range[1])).any():
             outside = y[(y < target_range[0]) | (y > target_range[1])][0]
             raise SchemaError(
@@ -81,7 +79,12 @@ class PrivateForestRegressor(PrivateRegressor):
     epsilon : float
         Budget of one ``fit``; ``inf`` grows the same forest without noise.
     bounds : sequence of (low, high), mapping of column name to (low, high), or None
-        Public bounds of every column. Columns of an array are named ``x0``, ``x1``, ...
+        Public bounds of every numeric column. Columns of an array are named ``x0``, ``x1``, ...
+    categories : mapping of column name to sequence, or None
+        Public values of the columns of a data frame that are no numbers.
+    missing : {"refuse", "drop", "branch"}
+        What ``fit`` does with a missing cell: an error, leave its row out, or learn from it, as a number below all
+        others or as the category ``missing``.
     target_range : (low, high) or None
         Public range of the target.
     rows : int or None
@@ -90,7 +93,7 @@ class PrivateForestRegressor(PrivateRegressor):
     depth, trees, tree_rows, selection, bins, shared_below, depth_growth, leaf_share, target_clip
         See `dpforest.growers.regression.RegressionSettings`.
     schema : Schema or None
-        Takes the place of ``bounds``, ``target_range`` and, if it has them, ``rows``.
+        Takes the place of ``bounds``, ``categories``, ``missing``, ``target_range`` and, if it has them, ``rows``.
     out_of_bounds : {"clip", "refuse"}
         What ``fit`` does with cells outside their bounds and targets outside their range. How many were clipped is
         a fact about the data and is not kept.
@@ -128,6 +131,8 @@ class PrivateForestRegressor(PrivateRegressor):
         epsilon: float = 1.0,
         *,
         bounds: Any = None,
+        categories: Any = None,
+        missing: Missing = "refuse",
         target_range: Any = None,
         rows: int | None = None,
         depth: int | str = RegressionSettings.depth,
@@ -145,6 +150,8 @@ class PrivateForestRegressor(PrivateRegressor):
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
+        self.categories = categories
+        self.missing = missing
         self.target_range = target_range
         self.rows = rows
         self.depth = depth
@@ -160,21 +167,23 @@ class PrivateForestRegressor(PrivateRegressor):
         self.out_of_bounds = out_of_bounds
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **more: Any) -> Self:
         """Grow the forest.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Finite numbers.
+        X : data frame, or array-like of shape (n_rows, n_features)
+            Columns are found by their names, in any order; an array holds finite numbers, and NaN where ``missing`` or
+            the schema allows it.
         y : array-like of shape (n_rows,)
             Targets.
 
         Raises
         ------
         DPForestError
-            A parameter, the schema or the data is not as it must be.
+            A parameter, the schema or the data is not as it must be; also for ``sample_weight``, with the reason.
         """
+        refuse_more(more)
         values = {f.name: plain_number(getattr(self, f.name)) for f in fields(RegressionSettings)}
         settings = RegressionSettings(**values)
         ledger = self._new_ledger()

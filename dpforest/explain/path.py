@@ -7,13 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.errors import printable
-from dpforest.explain.wording import addition, outcome, question, records, with_unit
+from dpforest.explain.wording import addition, cell, outcome, question, records
 from dpforest.forest import Forest
 
 
 @dataclass(frozen=True)
 class Step:
-    """One question that a row was asked, and its answer."""
+    """One question that a row was asked, and its answer.
+
+    Where it is about a set of categories, ``feature`` is the column, and ``value`` 1 for a row whose value is in it.
+    """
 
     feature: str
     value: float
@@ -84,10 +87,22 @@ def _steps(forest: Forest, row: np.ndarray, node: int) -> list[Step]:
     steps = []
     while forest.left[node] >= 0:
         index, threshold = int(forest.feature[node]), float(forest.threshold[node])
-        feature, value = forest.schema.features[index], float(row[index])
+        name, value, words = _asked(forest, row, index)
         goes_left = bool(np.float32(value) <= np.float32(threshold))  # as the forest compares
         low, high = (-np.inf, threshold) if goes_left else (threshold, np.inf)
-        text = f"{printable(feature.name)} is {with_unit(value, feature.unit)}: {question(forest, index, low, high)}"
-        steps.append(Step(feature.name, value, threshold, goes_left, text))
+        text = f"{printable(name)} is {printable(words)}: {question(forest, index, low, high)}"
+        steps.append(Step(name, value, threshold, goes_left, text))
         node = int(forest.left[node]) + (0 if goes_left else 1)
     return steps
+
+
+def _asked(forest: Forest, row: np.ndarray, asked: int) -> tuple[str, float, str]:
+    """Name and value of what a node asks of a row, and the row's own value in words."""
+    schema = forest.schema
+    if asked < schema.n_features:
+        feature, value = schema.features[asked], float(row[asked])
+        return feature.name, value, cell(feature, value)
+    members = forest.sets[asked - schema.n_features]
+    column, _ = forest.categories_of(asked - schema.n_features)
+    own = [value for value in schema.categories[column] if row[schema.feature_names.index(f"{column}={value}")] > 0.5]
+    return column, float((row[members] > 0.5).any()), own[0] if own else "none of its categories"

@@ -17,7 +17,8 @@ class Rule:
     Parameters
     ----------
     bounds : tuple of (feature index, low, high)
-        ``low < x <= high`` for every feature that the path asks, in the order of the first question.
+        ``low < x <= high`` for every feature that the path asks, in the order of the first question. Numbers from
+        ``n_features`` on are the forest's sets of categories, with x = 1 for a row in them.
     value : ndarray of shape (n_outputs,)
         What the leaf predicts.
     weight : float
@@ -72,7 +73,7 @@ def tree_rules(forest: Forest, tree: int = 0, limit: int | None = None) -> list[
 
 
 def _rule(tree: Forest, leaf: int, box: dict[int, tuple[float, float]]) -> Rule:
-    conditions = [question(tree, feature, low, high) for feature, (low, high) in box.items()]
+    conditions = [question(tree, f, low, high) for f, (low, high) in box.items()]
     then = f"{outcome(tree, tree.value[leaf])}, {records(tree.weight[leaf])}"
     text = f"if {' and '.join(conditions)} then {then}" if conditions else f"always {then}"
     bounds = tuple((f, low, high) for f, (low, high) in box.items())

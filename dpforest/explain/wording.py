@@ -6,6 +6,7 @@ import numpy as np
 
 from dpforest.errors import InvalidForest, printable
 from dpforest.forest import Forest
+from dpforest.schema import Feature
 
 _PARTS = "leaves of {!r} are parts of a sum; only averaging trees can be read alone"
 
@@ -20,18 +21,47 @@ def with_unit(x: float, unit: str) -> str:
     return f"{number(x)} {printable(unit)}" if unit else number(x)
 
 
-def question(forest: Forest, asked: int, low: float, high: float) -> str:
-    """Words for ``low < x <= high`` of a feature that a node asks, where an infinite side says nothing."""
-    feature = forest.schema.features[asked]
-    if feature.name in forest.schema.indicators:
-        column, value = map(printable, forest.schema.indicators[feature.name])
-        return f"{column} is {value}" if low >= 0 else f"{column} is not {value}"
+def cell(feature: Feature, value: float) -> str:
+    """A row's own value with its unit, or that there is none."""
+    missing = feature.has_branch and value <= feature.missing_cut
+    return "missing" if missing else with_unit(value, feature.unit)
+
+
+def at_most(feature: Feature, high: float) -> str:
+    """Words for ``x <= high``."""
+    return f"{printable(feature.name)} <= {with_unit(high, feature.unit)}"
+
+
+def condition(feature: Feature, low: float, high: float) -> str:
+    """Words for ``low < x <= high`` of a number, where an infinite side says nothing."""
     name = printable(feature.name)
+    if feature.has_branch:
+        if high < feature.low:
+            return f"{name} is missing"
+        if low < feature.low:
+            or_missing = " or missing" if low < feature.missing_value else ""
+            return f"{at_most(feature, high)}{or_missing}" if np.isfinite(high) else f"{name} is not missing"
     if np.isinf(low):
-        return f"{name} <= {with_unit(high, feature.unit)}"
+        return at_most(feature, high)
     if np.isinf(high):
         return f"{name} > {with_unit(low, feature.unit)}"
     return f"{number(low)} < {name} <= {with_unit(high, feature.unit)}"
+
+
+def question(forest: Forest, asked: int, low: float, high: float) -> str:
+    """Words for ``low < x <= high`` of what a node asks: a feature of the schema, or one of the forest's sets."""
+    number = asked - forest.schema.n_features
+    if number >= 0:
+        column, values = forest.categories_of(number)
+    else:
+        feature = forest.schema.features[asked]
+        if feature.name not in forest.schema.indicators:
+            return condition(feature, low, high)
+        column, value = forest.schema.indicators[feature.name]
+        values = (value,)
+    column, values = printable(column), tuple(map(printable, values))
+    listed = f"{', '.join(values[:-1])} or {values[-1]}" if len(values) > 1 else values[0]
+    return f"{column} is {listed}" if low >= 0 else f"{column} is not {listed}"
 
 
 def outcome(forest: Forest, value: np.ndarray) -> str:

@@ -16,6 +16,7 @@ from dpforest.forest.forest import Forest, Output
 from dpforest.forest.validate import Limits, to_single, validate
 from dpforest.schema import Schema
 
+SETS = "sets"
 KEYS = ("offsets", "feature", "threshold", "left", "value", "weight", "base")
 
 
@@ -27,12 +28,13 @@ def pack(forest: Forest) -> dict[str, np.ndarray]:
     dict of str to ndarray
         ``offsets`` int64 (n_trees + 1,), ``feature`` int (n_nodes,), ``threshold`` float32 (n_inner,), ``left``
         int32 (n_inner,), ``value`` (n_leaves, n_outputs) integers for counts and float32 else, ``weight`` float32
-        (n_leaves,), empty for counts, ``base`` float64 (n_outputs,).
+        (n_leaves,), empty for counts, ``base`` float64 (n_outputs,); ``sets`` uint8 (n_sets, ceil(n_features / 8)), a
+        bit a feature, only where nodes ask sets.
     """
     leaf = forest.is_leaf
     counts = forest.output == "counts"
     values = forest.value[leaf]
-    return {
+    packed = {
         "offsets": forest.offsets,
         "feature": _smallest_integers(forest.feature),
         "threshold": forest.threshold[~leaf].astype(np.float32),
@@ -41,6 +43,7 @@ def pack(forest: Forest) -> dict[str, np.ndarray]:
         "weight": np.empty(0, np.float32) if counts else forest.weight[leaf].astype(np.float32),
         "base": forest.base,
     }
+    return packed | {SETS: np.packbits(forest.sets, axis=1)} if len(forest.sets) else packed
 
 
 def unpack(
@@ -112,10 +115,24 @@ def unpack(
         weight=full_weight,
         base=base.astype(np.float64),
         owners=owners if owners is not None else ("",) * (len(offsets) - 1),
+        sets=_sets(arrays, schema, limits),
     )
     validate(forest, limits)
     fill_inner_nodes(forest)
     return forest
+
+
+def _sets(arrays: Mapping[str, np.ndarray], schema: Schema, limits: Limits) -> np.ndarray:
+    if SETS not in arrays:
+        return np.zeros((0, schema.n_features), dtype=bool)
+    bits = _array(arrays, SETS, 2, "u")
+    wanted = (schema.n_features + 7) // 8
+    if bits.dtype != np.uint8 or bits.shape[1] != wanted or len(bits) > limits.sets:
+        raise InvalidForest(
+            f"sets of categories are {bits.dtype} of shape {bits.shape}, expected uint8 of {wanted} bytes, "
+            f"{limits.sets} at most"
+        )
+    return np.unpackbits(bits, axis=1, count=schema.n_features).astype(bool)
 
 
 def fill_inner_nodes(forest: Forest) -> None:

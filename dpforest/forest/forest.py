@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from dpforest.errors import InvalidForest
 from dpforest.forest import kernels
 from dpforest.schema import Schema
 
+_ROWS_WITH_SETS = 1024
 Output = Literal["counts", "probability", "logit", "target", "target_sum", "score"]
 
 
@@ -51,6 +52,9 @@ class Forest:
         Which client a tree came from; empty strings where it is of all.
     provenance : mapping
         Plain data about how the forest was made (method, ledger summary).
+    sets : ndarray of bool, shape (n_sets, n_features)
+        Sets of values of one categorical column each, as members among its 0/1 features. A node whose ``feature`` is
+        ``n_features + s`` asks set s, and a row goes right where its value is in it.
     stated_importances : ndarray of shape (n_features,), or None
         Importances that came with the trees; None where they follow from the trees themselves.
     """
@@ -66,6 +70,7 @@ class Forest:
     base: np.ndarray
     owners: tuple[str, ...]
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    sets: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
     stated_importances: np.ndarray | None = None
 
     @property
@@ -103,7 +108,7 @@ class Forest:
 
     def apply(self, X: np.ndarray) -> np.ndarray:
         """Leaf of each row in each tree, as flat node indices; shape (n_rows, n_trees)."""
-        return kernels.leaves_of(self._rows(X), *self._walk)
+        return np.concatenate([kernels.leaves_of(rows, *self._walk) for rows in self._asked(X)])
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """Class probabilities, shape (n_rows, n_classes).
@@ -114,11 +119,11 @@ class Forest:
             The forest is a regression, or its leaves still hold raw counts.
         """
         if self.output == "probability":
-            return kernels.sum_of_leaf_values(self._rows(X), *self._walk, self.value) / self.n_trees
+            return self._sum(X) / self.n_trees
         if self.output == "logit":
-            return softmax(self.base + kernels.sum_of_leaf_values(self._rows(X), *self._walk, self.value), axis=1)
+            return softmax(self.base + self._sum(X), axis=1)
         if self.output == "score":
-            share = np.maximum(kernels.sum_of_leaf_values(self._rows(X), *self._walk, self.value), 0.0)
+            share = np.maximum(self._sum(X), 0.0)
             total = share.sum(axis=1, keepdims=True)
             return np.where(total > 0, share / np.where(total > 0, total, 1.0), 1.0 / share.shape[1])
         raise InvalidForest(f"a forest of {self.output!r} has no class probabilities")
@@ -126,12 +131,44 @@ class Forest:
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Class indices (int64) or target values (float64), shape (n_rows,)."""
         if self.output == "target":
-            return kernels.sum_of_leaf_values(self._rows(X), *self._walk, self.value)[:, 0] / self.n_trees
+            return self._sum(X)[:, 0] / self.n_trees
         if self.output == "target_sum":
-            total = self.base + kernels.sum_of_leaf_values(self._rows(X), *self._walk, self.value)
             assert self.schema.target_range is not None
-            return np.clip(total[:, 0], *self.schema.target_range)
+            return np.clip((self.base + self._sum(X))[:, 0], *self.schema.target_range)
         return np.argmax(self.predict_proba(X), axis=1)
+
+    def _sum(self, X: np.ndarray) -> np.ndarray:
+        """Sum of the reached leaves' values, shape (n_rows, n_outputs)."""
+        return np.concatenate([kernels.sum_of_leaf_values(rows, *self._walk, self.value) for rows in self._asked(X)])
+
+    def _asked(self, X: np.ndarray) -> Iterator[np.ndarray]:
+        """The rows, some at a time where nodes ask sets: then with a 0/1 column behind the features for each set."""
+        X = self._rows(X)
+        if not len(self.sets):
+            yield X
+            return
+        n_features = self.schema.n_features
+        asked = [np.flatnonzero(self.sets[:, features].any(axis=1)) for features in self.schema.category_features]
+        for start in range(0, max(len(X), 1), _ROWS_WITH_SETS):
+            rows = X[start : start + _ROWS_WITH_SETS]
+            wide = np.empty((len(rows), n_features + len(self.sets)), dtype=X.dtype)
+            wide[:, :n_features] = rows
+            for features, numbers in zip(self.schema.category_features, asked, strict=True):
+                has = rows[:, features] > 0.5
+                value = np.where(has.any(axis=1), has.argmax(axis=1), len(features))
+                members = np.zeros((len(features) + 1, len(numbers)), dtype=X.dtype)
+                members[:-1] = self.sets[np.ix_(numbers, features)].T
+                wide[:, n_features + numbers] = members[value]
+            yield wide
+
+    def categories_of(self, number: int) -> tuple[str, tuple[str, ...]]:
+        """Column and values of one of the ``sets``."""
+        for (column, values), features in zip(
+            self.schema.categories.items(), self.schema.category_features, strict=True
+        ):
+            if (inside := self.sets[number, features]).any():
+                return column, tuple(value for value, member in zip(values, inside, strict=True) if member)
+        raise InvalidForest(f"set {number} has no category")
 
     def tree(self, index: int) -> Forest:
         """One tree as a forest of its own."""
@@ -179,12 +216,20 @@ def concatenate(forests: Sequence[Forest]) -> Forest:
     if any(kind(forest) != kind(first) for forest in forests):
         raise InvalidForest("only forests over the same features and classes and with the same leaves can be joined")
     starts = np.concatenate([[0], np.cumsum([f.n_nodes for f in forests])])
+    with_sets = [f for f in forests if len(f.sets)]
+    first_sets = np.concatenate([[0], np.cumsum([len(f.sets) for f in forests])])
     return replace(
         first,
         offsets=np.concatenate([[0], *(f.offsets[1:] + s for f, s in zip(forests, starts, strict=False))]).astype(
             np.int64
         ),
-        feature=np.concatenate([f.feature for f in forests]),
+        feature=np.concatenate(
+            [
+                np.where(f.feature < f.schema.n_features, f.feature, f.feature + s)
+                for f, s in zip(forests, first_sets, strict=False)
+            ]
+        ).astype(np.int32),
+        sets=np.concatenate([f.sets for f in with_sets]) if with_sets else first.sets,
         threshold=np.concatenate([f.threshold for f in forests]),
         left=np.concatenate(
             [np.where(f.left < 0, -1, f.left + s) for f, s in zip(forests, starts, strict=False)]

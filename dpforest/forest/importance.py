@@ -32,5 +32,12 @@ def feature_importances(forest: Forest) -> np.ndarray:
     gain = np.maximum(strength[left] + strength[left + 1] - strength[inner], 0.0)
     tree_of = np.searchsorted(forest.offsets, inner, side="right") - 1
     root_weight = np.maximum(weight[forest.offsets[:-1]], 1e-12)
-    np.add.at(total, forest.feature[inner], gain / root_weight[tree_of])
+    gain /= root_weight[tree_of]
+    asked = forest.feature[inner]
+    of_set = asked >= len(total)
+    np.add.at(total, asked[~of_set], gain[~of_set])
+    # What a set of categories gains is shared by its members.
+    if of_set.any():
+        members = forest.sets[asked[of_set] - len(total)]
+        total += (gain[of_set] / members.sum(axis=1)) @ members
     return total / total.sum() if total.sum() > 0 else total

@@ -24,7 +24,8 @@ from dpforest.schema import Schema
 from dpforest.texts import BadText, check_plain, parse_json
 
 FORMAT = "dpforest"
-VERSION = 1
+# Version 2 has sets of categories; a forest without any is written as version 1, which other programs know.
+VERSION, WITH_SETS = 1, 2
 _FINISHED = ("probability", "score", "logit", "target", "target_sum")
 _KEYS = ("format", "version", "output", "schema", "base", "importances", "provenance", "trees")
 _TREE_KEYS = ("owner", "feature", "threshold", "left", "value", "weight")
@@ -57,16 +58,23 @@ def to_dict(forest: Forest) -> dict[str, Any]:
     provenance = dict(forest.provenance)
     if forest.stated_importances is not None:
         provenance["importances"] = "stated"
+    sets = [dict(zip(("column", "categories"), _listed(forest, s), strict=True)) for s in range(len(forest.sets))]
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": WITH_SETS if sets else VERSION,
         "output": forest.output,
         "schema": forest.schema.to_dict(),
         "base": forest.base.tolist(),
         "importances": dict(zip(forest.schema.feature_names, map(_short, importances.tolist()), strict=True)),
         "provenance": provenance,
+        **({"sets": sets} if sets else {}),
         "trees": trees,
     }
+
+
+def _listed(forest: Forest, number: int) -> tuple[str, list[str]]:
+    column, values = forest.categories_of(number)
+    return column, list(values)
 
 
 def from_dict(plain: Any, limits: Limits | None = None) -> Forest:
@@ -80,10 +88,12 @@ def from_dict(plain: Any, limits: Limits | None = None) -> Forest:
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
         raise InvalidForest(f"not a forest file: expected format {FORMAT!r}")
     version = plain.get("version")
-    if type(version) is not int or version != VERSION:
-        newer = isinstance(version, int) and version > VERSION
+    if type(version) is not int or version not in (VERSION, WITH_SETS):
+        newer = isinstance(version, int) and version > WITH_SETS
         advice = "update dpforest" if newer else "save the forest again"
-        raise InvalidForest(f"forest file version {version!r}; this release reads version {VERSION}: {advice}")
+        raise InvalidForest(
+            f"forest file version {version!r}; this release reads versions {VERSION} and {WITH_SETS}: {advice}"
+        )
     try:
         forest = validate(_read(plain), limits)
     except DPForestError as error:
@@ -98,7 +108,7 @@ def from_dict(plain: Any, limits: Limits | None = None) -> Forest:
 def _read(plain: Mapping[str, Any]) -> Forest:
     if plain.get("output") not in _FINISHED:
         raise InvalidForest(f"output {plain.get('output')!r} is no kind of finished forest")
-    _check_keys(plain, _KEYS, "the file")
+    _check_keys(plain, _KEYS if plain["version"] == VERSION else (*_KEYS, "sets"), "the file")
     schema = Schema.from_dict(plain["schema"])
     if (plain["output"] in ("target", "target_sum")) == schema.is_classification:
         raise InvalidForest(f"damaged forest file: output {plain['output']!r} does not fit the schema's target")
@@ -142,6 +152,7 @@ def _read(plain: Mapping[str, Any]) -> Forest:
         base=_numbers(plain["base"], "base"),
         owners=tuple(tree["owner"] for tree in trees),
         provenance=provenance,
+        sets=_sets(plain.get("sets", []), schema),
         stated_importances=importances if stated else None,
     )
 
@@ -186,6 +197,21 @@ def _numbers(cells: Any, name: str) -> np.ndarray:
     if not isinstance(cells, list) or not set(map(type, cells)) <= {int, float}:
         raise InvalidForest(f"damaged forest file: {name} must be numbers")
     return np.array(cells, dtype=np.float64)
+
+
+def _sets(plain: Any, schema: Schema) -> np.ndarray:
+    if not isinstance(plain, list):
+        raise InvalidForest("damaged forest file: sets must be a list")
+    place = {name: index for index, name in enumerate(schema.feature_names)}
+    sets = np.zeros((len(plain), schema.n_features), dtype=bool)
+    for row, item in zip(sets, plain, strict=True):
+        _check_keys(item, ("column", "categories"), "a set of categories")
+        column, values = item["column"], item["categories"]
+        known = schema.categories.get(column, ()) if isinstance(column, str) else ()
+        if not isinstance(values, list) or not values or not all(value in known for value in values):
+            raise InvalidForest(f"damaged forest file: a set names {values!r}, which are no categories of {column!r}")
+        row[[place[f"{column}={value}"] for value in values]] = True
+    return sets
 
 
 def _importances(plain: Any, schema: Schema) -> np.ndarray:

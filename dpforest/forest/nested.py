@@ -27,6 +27,8 @@ def to_nested(forest: Forest) -> dict[str, Any]:
     """
     if forest.output not in ("probability", "score", "target"):
         raise InvalidForest(f"trees of {forest.output!r} are added up, and nested nodes are averaged: export to ONNX")
+    if len(forest.sets):
+        raise InvalidForest("nested nodes have no word for sets of categories: export to ONNX")
     names = forest.schema.feature_names
     counts = {owner: forest.owners.count(owner) for owner in dict.fromkeys(forest.owners)}
     seen = dict.fromkeys(counts, 0)

@@ -24,7 +24,8 @@ PROBABILITIES, CLASS, TARGET = "probabilities", "class_index", "target"
 def to_onnx(forest: Forest) -> Any:
     """An ONNX model with the predictions of a finished forest.
 
-    The input ``rows`` is float32 of shape (n_rows, n_features), columns in the order of the schema, inside its bounds.
+    The input ``rows`` is float32 of shape (n_rows, n_features), columns in the order of the schema, inside its bounds;
+    a missing cell is its feature's ``missing_value``, or 1 in the column of the category ``missing``.
     The outputs are ``probabilities`` (n_rows, n_classes) and ``class_index`` (n_rows,), or ``target`` (n_rows, 1). The
     names of features and classes, bounds, units and provenance are in the model's metadata as JSON.
 
@@ -46,10 +47,12 @@ def to_onnx(forest: Forest) -> Any:
     if forest.output == "counts":
         raise InvalidForest("a forest of raw counts is not finished and cannot be exported")
     width = forest.schema.n_outputs
+    widen, columns, constants = _widen(forest, helper)
     ensemble = helper.make_node(
-        "TreeEnsembleRegressor", [INPUT], ["leaves"], domain="ai.onnx.ml", n_targets=width, **_tree_attributes(forest)
+        "TreeEnsembleRegressor", [columns], ["leaves"], domain="ai.onnx.ml", n_targets=width, **_tree_attributes(forest)
     )
-    finish, constants = _finish(forest, helper)
+    finish, more = _finish(forest, helper)
+    constants |= more
     rows = helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, ["n", forest.schema.n_features])
     if forest.schema.is_classification:
         outputs = [
@@ -68,7 +71,7 @@ def to_onnx(forest: Forest) -> Any:
         )
         for name, values in constants.items()
     ]
-    graph = helper.make_graph([ensemble, *finish], "forest", [rows], outputs, initializers)
+    graph = helper.make_graph([*widen, ensemble, *finish], "forest", [rows], outputs, initializers)
     sets = [helper.make_opsetid("", _CORE), helper.make_opsetid("ai.onnx.ml", _TREES)]
     model = helper.make_model(graph, opset_imports=sets, producer_name="dpforest", ir_version=_IR_VERSION)
     facts = {"schema": forest.schema.to_dict(), "provenance": dict(forest.provenance)}
@@ -81,6 +84,20 @@ def save_onnx(forest: Forest, path: str | Path) -> Path:
     path = Path(path)
     path.write_bytes(to_onnx(forest).SerializeToString())
     return path
+
+
+def _widen(forest: Forest, helper: Any) -> tuple[list[Any], str, dict[str, np.ndarray]]:
+    """Operators that put a 0/1 column for each set of categories behind the rows; what they make, and from what.
+
+    A row has at most one value of a column, so that its membership is the sum over the members.
+    """
+    if not len(forest.sets):
+        return [], INPUT, {}
+    nodes = [
+        helper.make_node("MatMul", [INPUT, "sets"], ["members"]),
+        helper.make_node("Concat", [INPUT, "members"], ["columns"], axis=1),
+    ]
+    return nodes, "columns", {"sets": forest.sets.T.astype(np.float64)}
 
 
 def _tree_attributes(forest: Forest) -> dict[str, Any]:

@@ -20,6 +20,7 @@ class Limits:
     trees: int = 100_000
     nodes: int = 5_000_000
     depth: int = 40
+    sets: int = 200_000
 
     @classmethod
     def complete(cls, trees: int, depth: int) -> Limits:
@@ -41,6 +42,7 @@ def validate(forest: Forest, limits: Limits | None = None) -> Forest:
     """
     limits = limits or Limits()
     _check_sizes(forest, limits)
+    _check_sets(forest)
     _check_structure(forest, limits)
     _check_numbers(forest)
     return forest
@@ -51,6 +53,8 @@ def _check_sizes(forest: Forest, limits: Limits) -> None:
         raise InvalidForest(f"{forest.n_trees} trees; allowed are 1 to {limits.trees}")
     if forest.n_nodes > limits.nodes:
         raise InvalidForest(f"{forest.n_nodes} nodes; at most {limits.nodes} are allowed")
+    if len(forest.sets) > limits.sets:
+        raise InvalidForest(f"{len(forest.sets)} sets of categories; at most {limits.sets} are allowed")
     width = forest.schema.n_outputs
     shapes = {
         "feature": (forest.n_nodes,),
@@ -72,12 +76,32 @@ def _check_sizes(forest: Forest, limits: Limits) -> None:
         raise InvalidForest("offsets must rise from 0 to the number of nodes, at least one node a tree")
 
 
+def _check_sets(forest: Forest) -> None:
+    sets = forest.sets
+    if not len(sets):
+        return
+    if sets.dtype != bool or sets.shape != (len(sets), forest.schema.n_features):
+        raise InvalidForest(
+            f"sets of categories are {sets.dtype} of shape {sets.shape}, expected truth values a feature"
+        )
+    of_columns = np.array([sets[:, features].any(axis=1) for features in forest.schema.category_features])
+    inside = np.zeros(forest.schema.n_features, dtype=bool)
+    for features in forest.schema.category_features:
+        inside[features] = True
+    if sets[:, ~inside].any() or (of_columns.reshape(-1, len(sets)).sum(axis=0) != 1).any():
+        raise InvalidForest("a set must hold one or more values of one categorical column, and nothing else")
+    if (forest.threshold[forest.feature >= forest.schema.n_features] != 0.5).any():
+        raise InvalidForest("a node that asks a set of categories has the threshold 0.5")
+
+
 def _check_structure(forest: Forest, limits: Limits) -> None:
     leaf = forest.is_leaf
     if not ((forest.feature >= 0) == ~leaf).all() or (forest.left[leaf] != -1).any():
         raise InvalidForest("a node has either a feature and children, or neither (-1)")
-    if (forest.feature >= forest.schema.n_features).any():
-        raise InvalidForest(f"feature {forest.feature.max()} does not exist; the schema has {forest.schema.n_features}")
+    known, of_sets = forest.schema.n_features, len(forest.sets)
+    if (forest.feature >= known + of_sets).any():
+        beside = f", and there are {of_sets} sets of categories" if of_sets else ""
+        raise InvalidForest(f"feature {forest.feature.max()} does not exist; the schema has {known}{beside}")
     inner = np.flatnonzero(~leaf)
     children = forest.left[inner].astype(np.int64)
     tree_of = np.searchsorted(forest.offsets, np.arange(forest.n_nodes), side="right") - 1

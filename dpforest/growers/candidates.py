@@ -14,6 +14,9 @@ from dpforest.growers.settings import ResolvedSettings
 from dpforest.noise import Noise
 from dpforest.schema import Feature, Schema, check_range
 
+# Range below the lower bound, in parts of its width, for random thresholds that ask whether a cell is missing.
+_BELOW = 0.25
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -31,7 +34,10 @@ class Bounds:
         SchemaError
             A key matches no feature, or a range is empty.
         """
-        low, high = schema.low, schema.high
+        low, high = schema.low.astype(np.float64), schema.high.astype(np.float64)
+        # A threshold anywhere between the number of missing cells and the lower bound tells those from all others.
+        branches = np.array([feature.has_branch for feature in schema.features])
+        low[branches] -= _BELOW * (high - low)[branches]
         for prefix, (a, b) in (overrides or {}).items():
             matching = [i for i, name in enumerate(schema.feature_names) if name.startswith(prefix)]
             if not matching:

@@ -1,19 +1,23 @@
-"""Print the quality report of recordings, which stays on this machine: what is wrong, by file and line."""
+"""Print what is wrong with recordings, or with tables under a schema, by file and line; it stays on this machine."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 EXAMPLES = """\
 dpforest data check recordings
-dpforest data check recordings/watch.csv --gap 5"""
+dpforest data check recordings/watch.csv --gap 5
+dpforest data check table.csv --schema schema.yaml --client-column client"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which recordings, and what is expected of them."""
-    parser.add_argument("path", type=Path, help="a CSV or Parquet file, or a folder with one a device")
+    """Which files, and what is expected of them."""
+    parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="CSV or Parquet files, or folders of them")
+    parser.add_argument("--schema", type=Path, help="schema of the tables; without it, the files are recordings")
+    parser.add_argument("--client-column", help="column of a table that names each row's client")
     parser.add_argument("--min-rows", type=int, default=100, help="fewest rows of a recording (default: 100)")
     parser.add_argument("--gap", type=float, default=60.0, help="seconds of a pause that starts a new recording")
 
@@ -21,23 +25,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print the report; exit code 1 if a file cannot be used."""
     from dpforest.errors import DPForestError
-    from fl_app.data.files import files_by_name
-    from fl_app.data.quality import check_file, report_lines
-    from fl_app.data.table_file import SUFFIXES
 
     failed = False
     try:
-        files = files_by_name(options.path, SUFFIXES, "device")
+        check = _of_tables(options) if options.schema else _of_recordings(options)
+        files = list(_files(options.paths))
     except DPForestError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    for file in files.values():
+    for file in files:
         try:
-            checked = check_file(file, options.min_rows, options.gap)
+            lines, wrong = check(file)
         except DPForestError as error:
             print(f"error: {error}")
             failed = True
             continue
-        print("\n".join(report_lines(checked, file.name)))
-        failed |= bool(checked.errors)
+        print("\n".join(lines))
+        failed |= wrong
     return int(failed)
+
+
+_Check = Callable[[Path], tuple[list[str], bool]]
+
+
+def _files(paths: list[Path]) -> Iterator[Path]:
+    from fl_app.data.files import files_by_name
+    from fl_app.data.table_file import SUFFIXES
+
+    for path in paths:
+        yield from files_by_name(path, SUFFIXES, "device").values()
+
+
+def _of_tables(options: argparse.Namespace) -> _Check:
+    from dpforest.schema import Schema
+    from fl_app.data.table_check import check_table
+
+    schema = Schema.from_yaml(options.schema)
+
+    def check(file: Path) -> tuple[list[str], bool]:
+        report = check_table(file, schema, options.client_column)
+        return list(report.lines), report.failed
+
+    return check
+
+
+def _of_recordings(options: argparse.Namespace) -> _Check:
+    from fl_app.data.quality import check_file, report_lines
+
+    def check(file: Path) -> tuple[list[str], bool]:
+        checked = check_file(file, options.min_rows, options.gap)
+        return report_lines(checked, file.name), bool(checked.errors)
+
+    return check

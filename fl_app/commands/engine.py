@@ -11,8 +11,9 @@ from flwr.serverapp import Grid
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
 from fl_app.commands.settings import EngineSettings
-from fl_app.grids import in_process, roster, wait_for_nodes
+from fl_app.engine.in_process import in_process
 from fl_app.interrupts import listen_again
+from strategies.federation.roster import roster, wait_for_nodes
 
 _START = 600  # seconds that workers may take to start; on a busy machine some do
 
@@ -70,7 +71,7 @@ class WarmEngine:
 def _open(settings: EngineSettings, nodes: int) -> AbstractContextManager[Grid]:
     if settings.kind == "simulation":
         # Only here: Flower's simulation takes a second to load.
-        from fl_app.session import SimulationSession
+        from fl_app.engine.simulation import SimulationSession
 
         return SimulationSession(client_app, nodes, settings.ray_address)
     if settings.kind == "in_process":

@@ -20,7 +20,7 @@ from fl_app.config import (
     search_path,
     started_hydra,
 )
-from fl_app.experiment import ConfigurationError
+from fl_app.engine.experiment import ConfigurationError
 
 log = logging.getLogger(__name__)
 _EXPERIMENT = "experiment"

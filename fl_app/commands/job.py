@@ -17,12 +17,12 @@ from dpforest.errors import DPForestError
 from fl_app.commands.engine import WarmEngine
 from fl_app.commands.settings import EngineSettings
 from fl_app.config import to_experiment
-from fl_app.experiment import ConfigurationError, Experiment, Privacy
+from fl_app.engine.experiment import ConfigurationError, Experiment, Privacy
+from fl_app.engine.run import Run
 from fl_app.jobs import run_job
 from fl_app.quiet import quiet_frameworks
 from fl_app.results.mlflow import build_tracker
 from fl_app.results.run_folder import is_failed_try, write_failure
-from fl_app.run import Run
 from fl_app.screen import log_to_screen
 from fl_app.sweep import experiment_key
 from strategies.method import TooFewClients

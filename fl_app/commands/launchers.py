@@ -14,7 +14,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from fl_app.config import parse_overrides, started_hydra
-from fl_app.experiment import ConfigurationError
+from fl_app.engine.experiment import ConfigurationError
 
 BASIC = "basic"
 

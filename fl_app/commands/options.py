@@ -14,7 +14,7 @@ from fl_app.commands.settings import EngineSettings, RunSettings, TrackingSettin
 from fl_app.config import check_overrides, load_config, option_groups, parse_overrides, plain_overrides, started_hydra
 from fl_app.data import Evaluation, Partition
 from fl_app.data.registry import SOURCES
-from fl_app.experiment import Experiment, Privacy
+from fl_app.engine.experiment import Experiment, Privacy
 from strategies.registry import get_method
 
 _WIDTH = 100

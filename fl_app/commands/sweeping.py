@@ -14,7 +14,7 @@ from fl_app.commands.expansion import expand, sweep_config
 from fl_app.commands.job import RunAlone, failure_shown, objective, perform, sweep_experiment
 from fl_app.commands.launchers import BASIC, chosen, launch, search
 from fl_app.config import load_config, load_run, quoted, to_experiment
-from fl_app.experiment import Experiment
+from fl_app.engine.experiment import Experiment
 from fl_app.jobs import default_output, output_base
 from fl_app.results.rows import write_results
 from fl_app.results.run_folder import OutputError, failure_of, is_failed_try, is_finished

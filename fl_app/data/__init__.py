@@ -2,7 +2,7 @@
 
 from fl_app.data.partition import Partition, client_rows, client_schema, user_type
 from fl_app.data.registry import build_source
-from fl_app.data.source import DataError, DataSource, Rows, describe_clipped, is_large
+from fl_app.data.source import DataError, DataSource, Rows, describe_clipped, describe_dropped, is_large
 from fl_app.data.split import (
     ClientData,
     Evaluation,
@@ -26,6 +26,7 @@ __all__ = [
     "client_rows",
     "client_schema",
     "describe_clipped",
+    "describe_dropped",
     "is_large",
     "node_data",
     "public_rows",

@@ -1,75 +1,16 @@
-"""How a cell of a table is read: by a rule that sees this cell and no other.
-
-So one record more, whatever it holds, leaves every other record as it was. A rule that looks at a column (its type, its
-decimal mark) cannot promise that, and a guarantee about single records would not hold for the file.
-
-* A number is what Python's ``float`` reads, without ``_``; a single decimal comma is a point (``1,5`` is 1.5, and
-  ``1,234.5`` is no number); ``true`` and ``false`` in any case are 1 and 0. All else is NaN, ``yes`` and ``no`` too.
-* Text is the cell without the blanks around it. A typed cell of a Parquet file becomes the text that a CSV would hold:
-  whole numbers without a point, whatever the type of their column (``1`` and not ``1.0``), ``True`` and ``False``, and
-  nothing where there is no value.
-"""
+"""Columns of a Parquet file by the rules of `dpforest.cells`."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpforest.cells import TextColumn, float_text
+
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_TRUTH = {"true": 1.0, "false": 0.0}
-_WHOLE = 2.0**53  # up to here float64 holds every whole number
-
-
-def number(cell: str) -> float:
-    """What a cell says as a number; NaN where it is none."""
-    try:
-        return math.nan if "_" in cell else float(cell)
-    except ValueError:
-        plain = cell.strip().casefold()
-        if plain.count(",") == 1 and "." not in plain:
-            return number(plain.replace(",", "."))
-        return _TRUTH.get(plain, math.nan)
-
-
-class Column(Protocol):
-    """The cells of a column, in the order of the file."""
-
-    @property
-    def holds_numbers(self) -> bool:
-        """Whether a cell may be a number at all; dates, times and lists may not."""
-
-    def numbers(self) -> np.ndarray:
-        """As float64, shape (n_rows,); NaN where a cell is empty or no number."""
-
-    def text(self) -> list[str]:
-        """As text without the blanks around it; empty where there is no value."""
-
-
-@dataclass(frozen=True)
-class TextColumn:
-    """Cells of a CSV file."""
-
-    cells: Sequence[str]
-    holds_numbers: ClassVar[bool] = True
-
-    def numbers(self) -> np.ndarray:
-        """See `number`."""
-        if "_" not in "".join(self.cells):
-            try:  # the same, in half the time
-                return np.fromiter(map(float, self.cells), np.float64, len(self.cells))
-            except ValueError:
-                pass
-        return np.array([number(cell) for cell in self.cells], dtype=np.float64)
-
-    def text(self) -> list[str]:
-        """Without the blanks around each."""
-        return [cell.strip() for cell in self.cells]
 
 
 @dataclass(frozen=True)
@@ -86,6 +27,8 @@ class ArrowColumn:
             cells = cells.cast(cells.type.value_type)
         if isinstance(cells.type, pa.BaseExtensionType):
             cells = cells.cast(cells.type.storage_type)
+        if pa.types.is_string_view(cells.type) or pa.types.is_binary_view(cells.type):
+            cells = cells.cast(pa.large_binary())  # of views, Arrow cannot take some cells
         object.__setattr__(self, "cells", cells)
 
     @property
@@ -108,7 +51,7 @@ class ArrowColumn:
         return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
     def text(self) -> list[str]:
-        """See the module."""
+        """See `dpforest.cells`."""
         import pyarrow as pa
 
         if self._is_text:
@@ -116,7 +59,7 @@ class ArrowColumn:
             raw = self.cells.cast(pa.large_binary()).to_pylist()
             return ["" if cell is None else cell.decode("utf-8", "backslashreplace").strip() for cell in raw]
         if pa.types.is_floating(self.cells.type):
-            return _float_text(self.cells.to_numpy())
+            return float_text(self.cells.to_numpy())
         if pa.types.is_boolean(self.cells.type) or pa.types.is_decimal(self.cells.type):
             return [_plain_text(cell) for cell in self.cells.to_pylist()]
         try:
@@ -124,23 +67,18 @@ class ArrowColumn:
         except pa.ArrowException:
             return [_scalar_text(cell) for cell in self.cells]
 
+    def take(self, rows: np.ndarray) -> ArrowColumn:
+        """The cells of some rows."""
+        return ArrowColumn(self.cells.take(rows))
+
     @property
     def _is_text(self) -> bool:
         from pyarrow import types
 
         kinds = (
-            types.is_string, types.is_large_string, types.is_string_view,
-            types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary,
+            types.is_string, types.is_large_string, types.is_binary, types.is_large_binary, types.is_fixed_size_binary,
         )  # fmt: skip
         return any(kind(self.cells.type) for kind in kinds)
-
-
-def _float_text(values: np.ndarray) -> list[str]:
-    # The shortest text that names the value in its own precision: single precision says 0.1, not 0.10000000149.
-    finite = np.where(np.isfinite(values), values, 0.5).astype(np.float64)
-    whole = (finite == np.floor(finite)) & (np.abs(finite) < _WHOLE)
-    integers = np.where(whole, finite, 0.0).astype(np.int64).astype(str)
-    return np.where(np.isnan(values), "", np.where(whole, integers, values.astype(str))).tolist()
 
 
 def _plain_text(cell: Any) -> str:

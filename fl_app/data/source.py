@@ -8,7 +8,7 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 LARGE_SHARE = 0.01
 """Share of a column's cells from which it is a warning that they are clipped or left out: a unit may be wrong."""
 _NAMED = 5  # columns in a message
+
+Dropped = Mapping[str, Mapping[str, tuple[int, int]]]
+"""Subject to the classes of which rows are left out because of missing cells: how many, and of how many."""
 
 
 class DataError(DPForestError):
@@ -248,6 +251,10 @@ class DataSource(ABC):
         """How many cells of each column were clipped, of all subjects whose rows are in the cache."""
         return add_clipped(cache.clipped(self.name, self.fingerprint([subject])) for subject in self.subjects())
 
+    def dropped(self) -> Dropped:
+        """By subject and class, the rows that are left out because of missing cells; here none."""
+        return {}
+
     def fingerprint(self, subjects: Sequence[str]) -> str:
         """Digest of the settings, the schema, the subjects and the state of their files.
 
@@ -307,6 +314,23 @@ def describe_clipped(clipped: cache.Clipped) -> str:
     remedy = "; is a unit or a bound wrong?" if is_large(clipped) else ""
     total = sum(outside for outside, _ in shares.values())
     return f"{total} cells outside their public bounds were clipped: {columns}{more}{remedy}"
+
+
+def describe_dropped(dropped: Dropped) -> str:
+    """What was left out because of missing cells, by class and client; nothing if nothing was."""
+    classes: Counter[str] = Counter()
+    for of_subject in dropped.values():
+        classes.update({name: out for name, (out, _) in of_subject.items()})
+    if not classes:
+        return ""
+    shares = {s: ", ".join(f"{out} of {rows} {name}" for name, (out, rows) in of.items()) for s, of in dropped.items()}
+    clients = [f"{subject}: {text}" for subject, text in shares.items() if text]
+    more = f"; and {len(clients) - _NAMED} more" if len(clients) > _NAMED else ""
+    total = ", ".join(f"{out} {name}" for name, out in classes.items())
+    return (
+        f"{classes.total()} rows with missing cells were left out, as the schema says ({total}): "
+        f"{'; '.join(clients[:_NAMED])}{more}"
+    )
 
 
 def is_large(clipped: cache.Clipped) -> bool:

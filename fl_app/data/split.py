@@ -321,7 +321,7 @@ def node_data(source: DataSource, path: Any, client: int, clients: int, secret: 
     client, clients : int
         Which part.
     secret : bytes
-        The node's own; see `fl_app.node_state.node_secret`.
+        The node's own; see `fl_app.engine.node_state.node_secret`.
     """
     if path is not None:
         own: DataSource = source.at(str(path))

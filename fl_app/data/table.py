@@ -7,7 +7,7 @@ client, where the file's stem is the client's name.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from dpforest.errors import SchemaError
 from dpforest.schema import Schema
 from fl_app.data.cache import Clipped, Recent, state_of
 from fl_app.data.files import files_by_name
-from fl_app.data.source import LARGE_SHARE, DataError, DataSource, Rows, SourceSettings, Text, bounded
+from fl_app.data.source import LARGE_SHARE, DataError, DataSource, Dropped, Rows, SourceSettings, Text, bounded
 from fl_app.data.table_file import SUFFIXES, TableFile, read_table
 
 log = logging.getLogger(__name__)
@@ -114,13 +114,42 @@ class TableSource(DataSource):
         SchemaError
             A cell of the client's does not fit the schema.
         """
+        cells, mine = self._of(subject)
+        chosen = mine & ~cells.table.dropped
+        if mine.any() and not chosen.any():
+            columns = [r.name for r in cells.table.readings if r.rule == "drop" and r.missing[mine].all()]
+            raise SchemaError(
+                f"{cells.file.path.name}: no row is left, as each has a missing cell in a column with missing: drop"
+                f"{f' ({columns[0]!r} has no value at all)' if columns else ''}: fill it, set branch, or leave it out"
+            )
+        cells.require(chosen)
+        return self._rows(cells, chosen)
+
+    def dropped(self) -> Dropped:
+        """By client and class, the rows that are left out by ``missing: drop``; nothing where the schema says none."""
+        schema = self._schema
+        rules = [*(f.missing for f in schema.features), *schema.missing_categories.values(), schema.missing_target]
+        return {subject: self._dropped_of(subject) for subject in self.subjects()} if "drop" in rules else {}
+
+    def _dropped_of(self, subject: str) -> dict[str, tuple[int, int]]:
+        cells, mine = self._of(subject)
+        target = cells.table.target
+        assert target is not None
+        names = self._schema.classes or (f"a {target.name}",)
+        known = target.values if self._schema.is_classification else np.zeros(len(mine), dtype=np.int64)
+        index = np.where(target.fits, known, len(names)).astype(np.int64)[mine]
+        all_rows = np.bincount(index, minlength=len(names) + 1)
+        dropped = np.bincount(index, weights=cells.table.dropped[mine], minlength=len(names) + 1)
+        counts = zip((*names, f"no {target.name}"), dropped.tolist(), all_rows.tolist(), strict=True)
+        return {name: (int(out), rows) for name, out, rows in counts if out}
+
+    def _of(self, subject: str) -> tuple[_Cells, np.ndarray]:
+        """The file of a client, and the mask of its rows there."""
         cells = self._cells(self.files(subject)[0])
-        file = cells.file
-        mine = np.ones(len(file), dtype=bool)
+        mine = np.ones(len(cells.file), dtype=bool)
         if self._path.is_file() and not self._of_one_client:
-            mine = np.array([name == subject for name in file.text(str(self.settings.client_column))], dtype=bool)
-        cells.require(mine)
-        return self._rows(cells, mine)
+            mine = np.array(cells.file.text(str(self.settings.client_column)), dtype=object) == subject
+        return cells, mine
 
     def node_rows(self, subject: str) -> tuple[Rows, list[bytes]]:
         """The rows of a file that the schema can hold; their origins are the records, with every column of the file.
@@ -136,16 +165,11 @@ class TableSource(DataSource):
     def _rows(self, cells: _Cells, chosen: np.ndarray) -> tuple[Rows, Clipped]:
         """The chosen rows, all of whose cells fit."""
         schema = self._schema
-        columns = {name: values[chosen] for name, values in cells.numbers.items()}
-        for name, values in schema.categories.items():
-            position = cells.categories[name][chosen]
-            columns |= {f"{name}={value}": (position == i).astype(np.float64) for i, value in enumerate(values)}
-        X = np.column_stack([columns[name] for name in schema.feature_names])
-        X, clipped = bounded(X, schema, self.settings.out_of_bounds)
-        if schema.is_classification:
-            y = cells.classes[chosen]
-        else:
-            y, outside = self._bounded_target(columns[schema.target])
+        X, clipped = bounded(cells.table.matrix(chosen), schema, self.settings.out_of_bounds)
+        assert cells.table.target is not None
+        y = cells.table.target.values[chosen]
+        if not schema.is_classification:
+            y, outside = self._bounded_target(y)
             clipped = {**clipped, schema.target: (outside, len(y))}
         recording = np.zeros(len(X), dtype=np.int64)
         if self.settings.recording_column is not None:
@@ -226,48 +250,33 @@ class _Cells:
     Attributes
     ----------
     file : TableFile
-    numbers : dict of str to ndarray of float64
-        Numeric columns and a regression's target.
-    categories : dict of str to ndarray of int64
-        Positions in the schema's lists.
-    classes : ndarray of int64
-        Positions in the schema's list; empty for a regression.
+    table : Table
+        With the target.
     """
 
     def __init__(self, file: TableFile, schema: Schema) -> None:
         self.file = file
-        numeric = schema.numeric_columns + ([] if schema.is_classification else [schema.target])
-        self.numbers = {name: file.numbers(name) for name in numeric}
-        self.categories = {name: _positions(file.text(name), values) for name, values in schema.categories.items()}
-        self.classes = _positions(file.text(schema.target) if schema.is_classification else [], schema.classes)
-        # Of each column, what fits and what must be said of the rest. A server may name a column twice, as a number and
-        # as a category, so these are no mapping.
-        self._fits = [(name, np.isfinite(cells), "not a finite number") for name, cells in self.numbers.items()]
-        self._fits += [
-            (name, cells >= 0, f"which is not among its categories {list(schema.categories[name])}")
-            for name, cells in self.categories.items()
-        ]
-        if schema.is_classification:
-            said = f"which is not among the classes {list(schema.classes)}"
-            self._fits.append((schema.target, self.classes >= 0, said))
+        self.table = file.read(schema, file.columns[schema.target])
 
     def require(self, rows: np.ndarray) -> None:
         """Refuse the first cell of the rows that does not fit; names its line and the remedy."""
-        for name, fits, what in self._fits:
-            if (wrong := rows & ~fits).any():
-                row = int(wrong.argmax())
-                remedy = "drop or fill such rows first" if name in self.numbers else "add it to the schema or drop it"
-                cell = self.file.text(name)[row]
-                raise SchemaError(f"{self.file.place(row)}: column {name!r} is {cell!r}, {what}: {remedy}")
+        if found := self.table.problem(rows):
+            row, reading = found
+            cell = self.file.text(reading.name)[row]
+            raise SchemaError(f"{self.file.place(row)}: {reading.problem(row, cell)}")
 
     def fitting(self) -> np.ndarray:
         """Mask of the readable rows that fit; says here, on the node, how many do not, and why."""
         readable = self.file.readable
-        fits = readable & np.logical_and.reduce([column for _, column, _ in self._fits])
+        fits = readable & self.table.fits
         if fits.all():
             return fits
         shares = {"cannot be read": float((~readable).mean())}
-        shares |= {f"{name} does not fit": float((readable & ~column).mean()) for name, column, _ in self._fits}
+        for reading in self.table.readings:
+            shares |= {
+                f"{reading.name} does not fit": float((readable & reading.unknown).mean()),
+                f"{reading.name} is missing": float((readable & ~reading.fits & reading.missing).mean()),
+            }
         columns = ", ".join(f"{what} {share:.2%}" for what, share in shares.items() if share)
         large = "; is a unit or the schema wrong?" if (~fits).mean() > LARGE_SHARE else ""
         log.warning(
@@ -278,11 +287,6 @@ class _Cells:
 
 
 _tables: Recent[_Cells] = Recent(1)  # a file of all clients is parsed once a process
-
-
-def _positions(cells: list[str], values: Sequence[str]) -> np.ndarray:
-    place = {value: position for position, value in enumerate(values)}
-    return np.array([place.get(cell, -1) for cell in cells], dtype=np.int64)
 
 
 def _natural(name: str) -> tuple[int, int, str]:

@@ -12,14 +12,18 @@ import csv
 import difflib
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from fl_app.data.cells import ArrowColumn, Column, TextColumn
+from dpforest.cells import Column, Table, TextColumn, numbers_of
+from dpforest.errors import SchemaError
+from dpforest.schema import Schema
+from fl_app.data.cells import ArrowColumn
 from fl_app.data.source import DataError
 
 SUFFIXES = (".csv", ".parquet")
@@ -93,6 +97,17 @@ class TableFile:
         """File and line of a record, for messages."""
         return f"{self.path.name}, {'row' if _is_parquet(self.path) else 'line'} {self.lines[row]}"
 
+    def read(self, schema: Schema, target: Column | None = None) -> Table:
+        """The cells by a schema's rules.
+
+        Raises
+        ------
+        DataError
+            A Parquet column has a type that holds no numbers, such as dates.
+        """
+        with self.named():
+            return Table(schema, self.columns, target)
+
     def numbers(self, name: str) -> np.ndarray:
         """A column as float64; NaN where a cell is empty or no number.
 
@@ -101,20 +116,23 @@ class TableFile:
         DataError
             A Parquet column has a type that holds no numbers, such as dates.
         """
-        column = self.columns[name]
-        if not column.holds_numbers:
-            raise DataError(
-                f"{self.path.name}: column {name!r} holds dates, times or lists where numbers are expected: write a "
-                "number with a public range instead, such as days since a fixed date, or leave it out of the schema"
-            )
-        return column.numbers()
+        with self.named():
+            return numbers_of(name, self.columns[name])
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Errors about columns with the name of the file."""
+        try:
+            yield
+        except SchemaError as error:
+            raise DataError(f"{self.path.name}: {error}") from None
 
     def text(self, name: str) -> list[str]:
         """A column as text without blanks around it; empty cells are empty."""
         return self.columns[name].text()
 
 
-def read_table(path: Path, names: Sequence[str], digests: bool = False) -> TableFile:
+def read_table(path: Path, names: Sequence[str], digests: bool = False, optional: Sequence[str] = ()) -> TableFile:
     """Read columns of a CSV or Parquet file.
 
     The separator of a CSV (comma, semicolon, tab or bar) is the one under which the header has most of the names. Names
@@ -129,27 +147,30 @@ def read_table(path: Path, names: Sequence[str], digests: bool = False) -> Table
         The columns to read.
     digests : bool
         Whether to make the records' digests, for which the whole file is read.
+    optional : sequence of str
+        More columns to read, where they are.
 
     Raises
     ------
     DataError
         The file is no table, or lacks a column or has it twice; names file, line and remedy.
     """
-    return (_read_parquet if _is_parquet(path) else _read_csv)(path, list(dict.fromkeys(names)), digests)
+    read = _read_parquet if _is_parquet(path) else _read_csv
+    return read(path, list(dict.fromkeys(names)), digests, [name for name in optional if name not in names])
 
 
 def _is_parquet(path: Path) -> bool:
     return path.suffix.lower() == ".parquet"
 
 
-def _read_parquet(path: Path, names: Sequence[str], digests: bool) -> TableFile:
+def _read_parquet(path: Path, names: Sequence[str], digests: bool, optional: Sequence[str]) -> TableFile:
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path) as file:
             found = file.schema_arrow.names
-            positions = _positions(path.name, found, names)
+            positions = _positions(path.name, found, names, optional)
             asked = [found[position] for position in positions.values()]
             table = file.read(columns=None if digests else asked)
     except DataError:
@@ -171,14 +192,14 @@ def _read_parquet(path: Path, names: Sequence[str], digests: bool) -> TableFile:
     )
 
 
-def _read_csv(path: Path, names: Sequence[str], digests: bool) -> TableFile:
+def _read_csv(path: Path, names: Sequence[str], digests: bool, optional: Sequence[str]) -> TableFile:
     header, *body = _lines(path)
     if not header.strip():
         raise DataError(f"{path.name}, line 1: no header; the first line must name the columns {', '.join(names)}")
     if _UNDECODED.search(header):
         raise DataError(f"{path.name}, line 1: {NOT_UTF8.what}; {NOT_UTF8.remedy}")
     found, separator = _split_header(header, names)
-    positions = _positions(f"{path.name}, line 1", found, names)
+    positions = _positions(f"{path.name}, line 1", found, names, optional)
     width = len(found)
     cells: list[str] = []  # of all records, one after the other: a list for each of them would take twice the time
     texts: list[str] = []
@@ -274,12 +295,12 @@ def _header_cells(header: str, separator: str) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def _positions(place: str, found: Sequence[str], names: Sequence[str]) -> dict[str, int]:
+def _positions(place: str, found: Sequence[str], names: Sequence[str], optional: Sequence[str]) -> dict[str, int]:
     folded: dict[str, list[int]] = {}
     for position, name in enumerate(found):
         folded.setdefault(name.casefold(), []).append(position)
     positions = {}
-    for name in names:
+    for name in [*names, *(name for name in optional if name.casefold() in folded)]:
         places = folded.get(name.casefold(), [])
         if len(places) > 1:
             places = [i for i in places if found[i] == name] or places  # names that differ in case only

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dpforest.ledger import rounded_up
-from fl_app.metrics import metrics_of, primary_metric
 from fl_app.results.finished import PRIVATE, UNPROVEN, FinishedRun
 from fl_app.results.rows import distinct_columns
 from fl_app.results.text import columns, decimals, human_bytes
+from strategies.metrics import metrics_of, primary_metric
 
 
 def comparison_table(runs: Sequence[FinishedRun], width: int | None = None) -> str:

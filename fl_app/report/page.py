@@ -17,7 +17,6 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from dpforest.ledger import rounded_up
-from fl_app.metrics import metrics_of
 from fl_app.report.answer import Answer, answer
 from fl_app.report.comparison import comparison
 from fl_app.report.drawing import Placed, draw, draw_family
@@ -30,6 +29,7 @@ from fl_app.report.sections import Section
 from fl_app.report.svg import inline
 from fl_app.results.finished import FinishedRun, flat
 from fl_app.results.text import human_bytes
+from strategies.metrics import metrics_of
 
 REPORT = "report.html"
 FIGURES = "figures"

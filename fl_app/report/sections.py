@@ -16,10 +16,10 @@ import pandas as pd
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import rounded_up
-from fl_app.metrics import Kind, Metric, client_metric, primary_metric
 from fl_app.results.finished import OPEN, UNPROVEN, FinishedRun, read_config
 from fl_app.results.rows import distinct_by_method, setting_label
 from strategies.look import Look
+from strategies.metrics import Kind, Metric, client_metric, primary_metric
 from strategies.registry import look_of
 
 # What does not change the question: folds and draws are pooled, and the split stands in the title. A public share is a

@@ -17,7 +17,7 @@ from dpforest.errors import DPForestError
 from dpforest.guarantee import Guarantee
 from dpforest.ledger import Budget
 from dpforest.texts import check_plain, parse_json, parse_yaml
-from fl_app.metrics import Kind, metrics_of
+from strategies.metrics import Kind, metrics_of
 
 _MOST_COLUMNS = 5000
 # What a run guarantees. A budget that is finite was spent on noise, also where no guarantee comes of it.

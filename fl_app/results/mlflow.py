@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpforest.errors import DPForestError
-from fl_app.experiment import ConfigurationError
+from fl_app.engine.experiment import ConfigurationError
 from fl_app.results.finished import FinishedRun, flat, read_run
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ import yaml
 from dpforest import __version__
 from dpforest.errors import DPForestError
 from dpforest.forest.json_format import write_json
-from fl_app.experiment import Experiment
-from fl_app.run import Run
+from fl_app.engine.experiment import Experiment
+from fl_app.engine.run import Run
 
 FAILED = "FAILED.txt"
 FOREST = "forest.json"
@@ -35,7 +35,7 @@ CONFIG = "config.yaml"
 LOG = "run.log"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _own: set[Path] = set()  # hidden folders that runs of this process are writing
-_CLIENTS_OWN = ("fl_app.client_app", "fl_app.data")
+_CLIENTS_OWN = ("strategies.node", "fl_app.engine.node", "fl_app.data")
 log = logging.getLogger(__name__)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dpforest.ledger import rounded_up
-from fl_app.metrics import metrics_of, primary_metric
+from strategies.metrics import metrics_of, primary_metric
 
 
 def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ class BoostClient(ForestClient):
         reply = _secure_reply(task, plan, secure_terms(task, plan), X, y, arrays)
         if task.config.get("phase") == Phase.MASK.value:
             return Update(Released(task.ledger, reply))
-        return Update(Public(reply))  # keys, and parts of masks
+        return Update(Public(reply))  # keys, parts of masks, and fresh masks on what was released before
 
 
 def _asks_histograms(task: ClientTask) -> bool:
@@ -51,12 +51,14 @@ def _secure_reply(
     else:
         summer = SecureSummer.from_bytes(bytes(kept["summer"]), secure.terms)  # type: ignore[arg-type]
     if phase == Phase.ADVERTISE.value:
-        reply = summer.advertise()
+        reply = summer.advertise(arrays)
     elif phase == Phase.SHARE.value:
         reply = summer.share(arrays)
     elif phase == Phase.MASK.value:
         noised = _noised_sums(task, plan, X, y, arrays, secure.largest_sum)
         reply = summer.mask(arrays, noised.ravel())
+    elif phase == Phase.MASK_AGAIN.value:
+        reply = summer.mask_again(arrays)
     elif phase == Phase.UNMASK.value:
         reply = summer.unmask(arrays)
     else:

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
 from dpforest.boosting import Booster
+from dpforest.boosting.bins import marginal_shape
 from dpforest.errors import DPForestError
 from dpforest.forest import feature_importances, pack
 from dpforest.ledger import Budget, Entry, rounded_up, total_epsilon
@@ -28,9 +29,9 @@ log = logging.getLogger(__name__)
 class BoostServer(ServerSide):
     """Adds up the clients' sums and fills trees of random structure with them."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[FederatedBoostSettings]) -> None:
         super().__init__(task)
-        self._settings: FederatedBoostSettings = task.settings
+        self._settings = task.settings
         self._plan = plan_of(task)
         self._refuse_drowned()
         self._booster = Booster(task.schema, self._plan, task.seed)
@@ -41,6 +42,7 @@ class BoostServer(ServerSide):
         self._public = task.public_rows() if task.public_rows else None
         self._public_score: float | None = None
         self._ended = ""  # why the run ended early
+        self._left_out: set[int] = set()  # clients of which the log has said why
         self._collector: SumCollector | None = None
         if self._settings.is_distributed:
             self._collector = SumCollector(secure_terms(task, self._plan).terms, 0)
@@ -141,6 +143,8 @@ class BoostServer(ServerSide):
             facts["rounds_given_up"] = lost
         if self._ended:
             facts["ended_early"] = self._ended
+        if self._collector and self._collector.liars:
+            facts["left_out"] = {str(client): f"it {lie}" for client, lie in sorted(self._collector.liars.items())}
         return facts | {
             "trees": forest.n_trees,
             "nodes": forest.n_nodes,
@@ -167,7 +171,7 @@ class BoostServer(ServerSide):
         """Of the sums that clients send next."""
         schema, settings = self.task.schema, self._settings
         if not self._has_start:
-            return schema.n_features + 1, max(settings.bins, schema.n_outputs)
+            return marginal_shape(schema, settings.bins)
         structure = self._booster.structure
         return structure.n_trees, structure.n_leaves, schema.n_outputs + 1
 
@@ -196,6 +200,7 @@ class BoostServer(ServerSide):
         phase = collector.phase
         if phase is Phase.MASK:
             self._note(updates)
+        total = None
         try:
             total = collector.receive({update.client: update.arrays for update in updates}, self._check_total)
         except (TooFewClients, DPForestError) as error:
@@ -203,19 +208,19 @@ class BoostServer(ServerSide):
             # there is nothing to go on with.
             if not self._has_start and (phase is not Phase.PRESENT or collector.ended):
                 raise TooFewClients(f"the run cannot go on: {error}") from error
-            if collector.ended:
-                self._ended = (
-                    f"after {len(self._booster.rounds)} of {self.task.rounds} rounds: {collector.ended} "
-                    "(strategy.dropouts allows for clients that are missing)"
-                )
-                log.warning("the run ends %s", self._ended)
-            elif phase is Phase.PRESENT:
-                log.warning("no sums are asked for: %s", error)
-            else:
-                log.warning("a round is given up: %s", error)
-            return
+            if not collector.ended:
+                log.warning("no sums are asked for: %s" if phase is Phase.PRESENT else "a round is given up: %s", error)
         if total is not None:
             self._learn(total.values.reshape(self._shape), len(total.clients))
+        if collector.ended and not self._ended:
+            self._ended = (
+                f"after {len(self._booster.rounds)} of {self.task.rounds} rounds: {collector.ended} "
+                "(strategy.dropouts allows for clients that are missing)"
+            )
+            log.warning("the run ends %s", self._ended)
+        for client in sorted(collector.liars.keys() - self._left_out):
+            log.warning("client %d is left out from now on: it %s", client, collector.liars[client])
+        self._left_out = set(collector.liars)
 
     def _check_total(self, total: Total) -> None:
         if self._has_start:

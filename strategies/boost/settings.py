@@ -77,7 +77,7 @@ def trust(settings: FederatedBoostSettings) -> Trust:
     )
 
 
-def plan_of(task: Task) -> BoostPlan:
+def plan_of(task: Task[FederatedBoostSettings]) -> BoostPlan:
     """What every client does and pays.
 
     Raises
@@ -85,7 +85,7 @@ def plan_of(task: Task) -> BoostPlan:
     DPForestError
         The budget or the number of clients does not fit the settings.
     """
-    settings: FederatedBoostSettings = task.settings
+    settings = task.settings
     shares = 1
     if settings.is_distributed:
         if task.clients < 2:
@@ -112,7 +112,7 @@ class SecureTerms:
     largest_sum: int
 
 
-def secure_terms(task: Task, plan: BoostPlan) -> SecureTerms:
+def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureTerms:
     """Terms of the secure sums of a run: one for the histograms and one a round.
 
     Raises
@@ -120,7 +120,7 @@ def secure_terms(task: Task, plan: BoostPlan) -> SecureTerms:
     DPForestError
         There are too few clients for so many dropouts and colluders, or too much noise for 64 bits.
     """
-    settings: FederatedBoostSettings = task.settings
+    settings = task.settings
     outputs = task.schema.n_outputs + 1
     draws = task.clients * outputs * plan.trees * _MOST_LEAVES
     tail = noise_tail(max(_share(plan.marginals), _share(plan.sums)), draws, _TAIL)

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpforest.boosting import BoostPlan, Round, Start, Structure
 from dpforest.boosting.booster import LARGEST_WEIGHT
+from dpforest.boosting.columns import Columns
 from dpforest.boosting.settings import MAX_DEPTH
 from dpforest.schema import Schema
 from strategies.messages import BadMessage
@@ -16,8 +17,9 @@ from strategies.method import Arrays
 
 SUMS = "sums"
 _CUTS, _BASE, _CLIP = "start.cuts", "start.base", "start.clip"
-_FEATURE, _SPLIT = "feature", "split"
-_FIRST, _PAST_FEATURE, _PAST_SPLIT, _PAST_WEIGHTS = "past.first", "past.feature", "past.split", "past.weights"
+_FEATURE, _SPLIT, _GROUPS = "feature", "split", "groups"
+_FIRST, _PAST_FEATURE, _PAST_SPLIT = "past.first", "past.feature", "past.split"
+_PAST_GROUPS, _PAST_WEIGHTS = "past.groups", "past.weights"
 # A client rounds its noised sums to this part of the noise's deviation or less: it costs next to nothing in
 # accuracy (1/768 of the variance), and saves bytes.
 _PARTS = 8
@@ -63,6 +65,7 @@ def write_round(start: Start | None, first: int, past: list[Round], structure: S
         arrays |= {
             _PAST_FEATURE: np.stack([_narrow(done.structure.feature) for done in past]),
             _PAST_SPLIT: np.stack([done.structure.split for done in past]),
+            _PAST_GROUPS: np.stack([done.structure.groups for done in past]),
             _PAST_WEIGHTS: np.stack([done.weights for done in past]).astype(np.float16),
         }
     return arrays
@@ -77,12 +80,13 @@ def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
         An array is missing, of the wrong type or shape, or holds numbers that are not allowed.
     """
     settings = plan.settings
+    columns = Columns(schema)
     first = int(_take(arrays, _FIRST, "i", (1,))[0])
     if not 0 <= first <= plan.rounds:
         raise BadMessage(f"finished rounds from {first} of {plan.rounds}")
     start = None
     if _CUTS in arrays:
-        cuts = _take(arrays, _CUTS, "f", (schema.n_features, settings.cuts)).astype(np.float64)
+        cuts = _take(arrays, _CUTS, "f", (len(columns.numeric), settings.cuts)).astype(np.float64)
         base = _take(arrays, _BASE, "f", (schema.n_outputs,))
         clip = float(_take(arrays, _CLIP, "f", (1,))[0])
         if (np.diff(cuts, axis=1) < 0).any():
@@ -100,13 +104,15 @@ def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
         inner = (len(weights), trees, weights.shape[2] - 1)
         feature = _take(arrays, _PAST_FEATURE, "u", inner)
         split = _take(arrays, _PAST_SPLIT, "u", inner)
+        groups = _take(arrays, _PAST_GROUPS, "u", (len(weights), *_groups_shape(columns)))
         if (np.abs(weights) > LARGEST_WEIGHT).any():
             raise BadMessage(f"a leaf changes a score by more than {LARGEST_WEIGHT:g}")
-        for f, s, w in zip(feature, split, weights, strict=True):
-            past.append((_structure(f, s, schema, settings.cuts), np.ascontiguousarray(w)))
+        for f, s, g, w in zip(feature, split, groups, weights, strict=True):
+            past.append((_structure(f, s, g, columns, settings.cuts), np.ascontiguousarray(w)))
     feature = _take(arrays, _FEATURE, "u", (plan.trees_per_round, -1))
     split = _take(arrays, _SPLIT, "u", feature.shape)
-    return Asked(start, first, past, _structure(feature, split, schema, settings.cuts))
+    groups = _take(arrays, _GROUPS, "u", _groups_shape(columns))
+    return Asked(start, first, past, _structure(feature, split, groups, columns, settings.cuts))
 
 
 def write_sums(noised: np.ndarray, deviation: float) -> dict[str, np.ndarray]:
@@ -160,21 +166,27 @@ def _sent_unit(deviation: float) -> int:
 
 
 def _write_structure(structure: Structure) -> dict[str, np.ndarray]:
-    return {_FEATURE: _narrow(structure.feature), _SPLIT: structure.split}
+    return {_FEATURE: _narrow(structure.feature), _SPLIT: structure.split, _GROUPS: structure.groups}
 
 
 def _narrow(feature: np.ndarray) -> np.ndarray:
     return feature.astype(np.uint8) if feature.max(initial=0) < 256 else feature
 
 
-def _structure(feature: np.ndarray, split: np.ndarray, schema: Schema, cuts: int) -> Structure:
+def _groups_shape(columns: Columns) -> tuple[int, int]:
+    return len(columns.members), columns.most_categories + 1 if columns.members else 0
+
+
+def _structure(feature: np.ndarray, split: np.ndarray, groups: np.ndarray, columns: Columns, cuts: int) -> Structure:
     leaves = feature.shape[1] + 1
     if leaves & (leaves - 1) or not 2 <= leaves <= 1 << MAX_DEPTH:
         raise BadMessage(f"{leaves} leaves do not make a complete tree of depth 1 to {MAX_DEPTH}")
-    if (feature >= schema.n_features).any() or (split >= cuts).any():
-        raise BadMessage("a tree asks a feature or a cut that does not exist")
+    if (feature >= columns.number).any() or (split >= cuts).any() or (groups > cuts).any():
+        raise BadMessage("a tree asks a column, a cut or a group of categories that does not exist")
     return Structure(
-        np.ascontiguousarray(feature.astype(np.uint16)), np.ascontiguousarray(split.astype(np.uint8, copy=False))
+        np.ascontiguousarray(feature.astype(np.uint16)),
+        np.ascontiguousarray(split.astype(np.uint8, copy=False)),
+        np.ascontiguousarray(groups.astype(np.uint8, copy=False)),
     )
 
 

@@ -37,8 +37,8 @@ _CANDIDATES = Limits(trees=10_000, nodes=5_000_000, depth=DEEPEST)
 class FextClient(ForestClient):
     """Grows a tree a round, scores others' trees where it is asked to, and picks what it predicts with."""
 
-    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
-        settings: FextSettings = task.settings
+    def train(self, task: ClientTask[FextSettings], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        settings = task.settings
         number, scoring = task.round, False
         if settings.scored_by_clients:
             number, scoring = (task.round + 1) // 2, task.round % 2 == 0
@@ -61,8 +61,8 @@ class FextClient(ForestClient):
         forest = self._chosen(task, read_model(arrays, task.schema))
         return forest.predict_proba(X) if task.schema.is_classification else forest.predict(X)
 
-    def _grow_published(self, task: ClientTask, X: np.ndarray, y: np.ndarray) -> Update:
-        settings: FextSettings = task.settings
+    def _grow_published(self, task: ClientTask[FextSettings], X: np.ndarray, y: np.ndarray) -> Update:
+        settings = task.settings
         parts = _parts(task, len(y), 1)
         mine = np.flatnonzero(parts != _SET_ASIDE)
         rng = task.rng("rows")
@@ -115,12 +115,12 @@ def _compares(task: ClientTask) -> bool:
     return task.simulated and task.settings.own_model == "compare"
 
 
-def _parts(task: ClientTask, n_rows: int, rounds: int) -> np.ndarray:
+def _parts(task: ClientTask[FextSettings], n_rows: int, rounds: int) -> np.ndarray:
     """What each row is for: a round (from 0), or `_SET_ASIDE`; drawn once and the same in all rounds of a run.
 
     Each row draws for itself, so that one row more leaves all others where they were.
     """
-    settings: FextSettings = task.settings
+    settings = task.settings
     disjoint = settings.round_budget == "disjoint" and rounds > 1
     if not disjoint and not _compares(task):
         return np.zeros(n_rows, dtype=np.int16)
@@ -161,9 +161,9 @@ def _squared_errors(forest: Forest, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (forest.predict(X) - y) ** 2
 
 
-def _attacked_targets(task: ClientTask, y: np.ndarray) -> np.ndarray:
+def _attacked_targets(task: ClientTask[FextSettings], y: np.ndarray) -> np.ndarray:
     """What a bad client learns instead of its targets."""
-    settings: FextSettings = task.settings
+    settings = task.settings
     if settings.attack != "label_flip" or not task.config.get(BAD):
         return y
     if task.schema.is_classification:
@@ -172,9 +172,9 @@ def _attacked_targets(task: ClientTask, y: np.ndarray) -> np.ndarray:
     return sum(task.schema.target_range) - y
 
 
-def _attacked(task: ClientTask, forest: Forest) -> Forest:
+def _attacked(task: ClientTask[FextSettings], forest: Forest) -> Forest:
     """What a bad client sends instead of its trees."""
-    settings: FextSettings = task.settings
+    settings = task.settings
     if settings.attack in ("none", "label_flip") or not task.config.get(BAD):
         return forest
     leaf = forest.is_leaf

@@ -85,9 +85,9 @@ def planned_releases(plans: list[RoundPlan], task: Task) -> list[Entry]:
     return [replace(e, what=f"in each round: {e.what}", times=rounds * e.times) for e in plans[0].entries(task)]
 
 
-def plan_rounds(task: Task) -> list[RoundPlan]:
+def plan_rounds(task: Task[FextSettings]) -> list[RoundPlan]:
     """Budgets of all rounds; together they cost what the task's budget says."""
-    settings: FextSettings = task.settings
+    settings = task.settings
     rounds = 1 if settings.round_budget == "first_round_only" else task.rounds
     total = task.budget.epsilon
     each = total / rounds if settings.round_budget == "split" else total
@@ -135,9 +135,9 @@ def score_mechanism(epsilon: float, trees: int, is_classification: bool) -> Disc
     return DiscreteLaplaceCounts(epsilon, sensitivity)
 
 
-def work(task: Task) -> Work:
+def work(task: Task[FextSettings]) -> Work:
     """The trees of a round; a candidate of others is walked through only, and their sizes have limits of their own."""
-    settings: FextSettings = task.settings
+    settings = task.settings
     if settings.accounting == "published":
         depth = DEEPEST if settings.depth == "auto" else int(settings.depth)
         return Work(nodes=own_nodes(1, depth, settings.public_number_of_rows(task.schema)))

@@ -43,9 +43,9 @@ class _Kept:
 class FextServer(ServerSide):
     """Keeps the trees that reach the threshold and sends them back."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[FextSettings]) -> None:
         super().__init__(task)
-        settings: FextSettings = task.settings
+        settings = task.settings
         self._settings = settings
         self._score = settings.score_for(task.schema)
         self._public = self._load_public()

@@ -21,8 +21,8 @@ _PARTS = "ldp-bagging-parts"
 class LdpBaggingClient(ForestClient):
     """Grows one tree a round."""
 
-    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
-        settings: LdpBaggingSettings = task.settings
+    def train(self, task: ClientTask[LdpBaggingSettings], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        settings = task.settings
         check_target(settings, task.schema)
         if task.round > task.rounds:
             raise DPForestError(f"round {task.round} is not in the plan of {task.rounds} rounds")

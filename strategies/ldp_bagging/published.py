@@ -49,9 +49,9 @@ class _Noised:
     facts: list[float]
 
 
-def train_published(task: ClientTask, X: np.ndarray, y: np.ndarray) -> Update:
+def train_published(task: ClientTask[LdpBaggingSettings], X: np.ndarray, y: np.ndarray) -> Update:
     """Grow, noise and pack one tree; names in the ledger what is not covered."""
-    settings: LdpBaggingSettings = task.settings
+    settings = task.settings
     rng = task.rng("noise")
     clock = [time.perf_counter()]
     depth = int(settings.depth)

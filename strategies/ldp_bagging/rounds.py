@@ -70,9 +70,9 @@ class RoundPlan:
         ]
 
 
-def plan_rounds(task: Task) -> RoundPlan:
+def plan_rounds(task: Task[LdpBaggingSettings]) -> RoundPlan:
     """Budgets of all rounds; together they cost what the task's budget says."""
-    settings: LdpBaggingSettings = task.settings
+    settings = task.settings
     rounds = 1 if settings.round_budget == "turns" else task.rounds
     disjoint = settings.round_budget == "disjoint" and rounds > 1
     epsilon = task.budget.epsilon if disjoint else task.budget.epsilon / rounds
@@ -82,9 +82,9 @@ def plan_rounds(task: Task) -> RoundPlan:
     return RoundPlan(epsilon, rounds, disjoint, resolve(settings.grower, epsilon, rows))
 
 
-def work(task: Task) -> Work:
+def work(task: Task[LdpBaggingSettings]) -> Work:
     """The tree of a round."""
-    settings: LdpBaggingSettings = task.settings
+    settings = task.settings
     if settings.accounting == "published":
         return Work(nodes=Limits.complete(1, int(settings.depth)).nodes)
     return grown_work(plan_rounds(task).resolved, task.schema)

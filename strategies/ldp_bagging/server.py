@@ -40,9 +40,9 @@ class _Contribution:
 class LdpBaggingServer(ServerSide):
     """Puts all trees side by side and averages the importances."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[LdpBaggingSettings]) -> None:
         super().__init__(task)
-        self._settings: LdpBaggingSettings = task.settings
+        self._settings = task.settings
         check_target(self._settings, task.schema)
         self._published = self._settings.accounting == "published"
         self._plan = None if self._published else plan_rounds(task)

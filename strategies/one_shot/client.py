@@ -27,7 +27,7 @@ class Grown:
     metrics: dict[str, float]
 
 
-def grow_trees(task: ClientTask, X: np.ndarray, y: np.ndarray) -> Grown:
+def grow_trees(task: ClientTask[OneShotSettings], X: np.ndarray, y: np.ndarray) -> Grown:
     """Grow one client's trees and charge its ledger.
 
     Raises
@@ -37,7 +37,7 @@ def grow_trees(task: ClientTask, X: np.ndarray, y: np.ndarray) -> Grown:
     BudgetExceeded
         The ledger has not enough left; no row was read.
     """
-    settings: OneShotSettings = task.settings
+    settings = task.settings
     if not task.schema.is_classification:
         raise DPForestError("one_shot grows classification trees; use strategy=fext for a regression target")
     epsilon = task.budget.epsilon
@@ -64,8 +64,8 @@ class OneShotClient(ForestClient):
         return Update(Released(task.ledger, pack(grown.forest), grown.metrics))
 
 
-def work(task: Task) -> Work:
+def work(task: Task[OneShotSettings]) -> Work:
     """All its trees, grown at once; with a noised number of rows, as many as for the largest."""
-    settings: OneShotSettings = task.settings
+    settings = task.settings
     rows = MOST_ROWS if settings.rows == "noised" else settings.public_rows(task.schema)
     return grown_work(resolve(settings, task.budget.epsilon, rows), task.schema)

@@ -21,11 +21,11 @@ from strategies.one_shot.settings import COUNT_SHARE, OneShotSettings
 class OneShotServer(ServerSide):
     """Collects the clients' trees into one forest that votes."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[OneShotSettings]) -> None:
         super().__init__(task)
         if not task.schema.is_classification:
             raise DPForestError("one_shot grows classification trees; use strategy=fext for a regression target")
-        self._settings: OneShotSettings = task.settings
+        self._settings = task.settings
         self._epsilon = task.budget.epsilon * (1 - COUNT_SHARE if self._settings.rows == "noised" else 1)
         self._forest: Forest | None = None
         self._received: dict[int, Forest] = {}

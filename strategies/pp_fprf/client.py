@@ -46,8 +46,8 @@ class OwnForestClient(ForestClient):
 class AloneClient(OwnForestClient):
     """Grows trees on its own rows and sends nothing."""
 
-    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
-        settings: TreeSettings = task.settings
+    def train(self, task: ClientTask[TreeSettings], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        settings = task.settings
         rows = _parts(task, len(y)) != _ASIDE
         seed = int(task.rng("growth").integers(2**62))
         forest = grow_alone(X[rows], y[rows], task.schema, settings, seed, task.rng("values"))
@@ -58,8 +58,8 @@ class AloneClient(OwnForestClient):
 class GlobalClient(ForestClient):
     """Grows trees with others, level by level."""
 
-    def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
-        settings: GlobalSettings = task.settings
+    def train(self, task: ClientTask[GlobalSettings], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        settings = task.settings
         parts = _parts(task, len(y))
         rows = parts != _ASIDE
         phase, seed = task.config.get("phase"), _seed(task)
@@ -98,8 +98,8 @@ class PersonalClient(GlobalClient, OwnForestClient):
         return super().train(task, X, y, arrays)
 
     @staticmethod
-    def _hashes(task: ClientTask, X: np.ndarray, n_rows: int) -> Released | Unprotected:
-        settings: PersonalSettings = task.settings
+    def _hashes(task: ClientTask[PersonalSettings], X: np.ndarray, n_rows: int) -> Released | Unprotected:
+        settings = task.settings
         hashes = hash_rows(X[_parts(task, n_rows) != _ASIDE], task.schema, settings, _seed(task))
         plan = plan_of(task)
         if plan.histograms is None:
@@ -110,8 +110,8 @@ class PersonalClient(GlobalClient, OwnForestClient):
         return Released(task.ledger, {"histograms": noised})
 
     @staticmethod
-    def _select(task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> None:
-        settings: PersonalSettings = task.settings
+    def _select(task: ClientTask[PersonalSettings], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> None:
+        settings = task.settings
         forest = unpack(arrays, task.schema, "probability", limits=MODEL_LIMITS)
         aside = _parts(task, len(y)) == _ASIDE
         if settings.prior is not None:
@@ -160,8 +160,8 @@ class _Share:
     part: RowPart
 
 
-def _shares(task: ClientTask, plan: Plan, member: Member) -> list[_Share]:
-    settings: GlobalSettings = task.settings
+def _shares(task: ClientTask[GlobalSettings], plan: Plan, member: Member) -> list[_Share]:
+    settings = task.settings
     if settings.published:
         foreign = (member.masters >= 0) & (member.masters != task.client)
         (everything,) = plan.parts(len(member.trees))
@@ -171,9 +171,11 @@ def _shares(task: ClientTask, plan: Plan, member: Member) -> list[_Share]:
     return [_Share(slice_of == i, task.ledger, part) for i, part in parts]
 
 
-def _vote(task: ClientTask, plan: Plan, member: Member, seed: int, arrays: Arrays) -> dict[str, np.ndarray]:
+def _vote(
+    task: ClientTask[GlobalSettings], plan: Plan, member: Member, seed: int, arrays: Arrays
+) -> dict[str, np.ndarray]:
     """One private choice a node; tight: with the noised size of the node."""
-    settings: GlobalSettings = task.settings
+    settings = task.settings
     scores = member.scores(seed, arrays, settings.published)
     asked = member.asked(arrays)
     if math.isinf(plan.votes.epsilon):
@@ -222,7 +224,7 @@ def _tell_foreign(task: ClientTask, share: _Share, entry: Entry) -> None:
         task.ledger.unprotected(FOREIGN, f"epsilon {rounded_up(entry.epsilon * entry.times, 4)} in {entry.times} trees")
 
 
-def _parts(task: ClientTask, n_rows: int) -> np.ndarray:
+def _parts(task: ClientTask[TreeSettings], n_rows: int) -> np.ndarray:
     """Which slice each row belongs to, or `_ASIDE`; drawn once a run.
 
     Each row draws for itself, so that one row more leaves all others where they were.
@@ -232,7 +234,7 @@ def _parts(task: ClientTask, n_rows: int) -> np.ndarray:
         if len(kept["parts"]) != n_rows:
             raise RowsChanged
         return kept["parts"]
-    settings: TreeSettings = task.settings
+    settings = task.settings
     aside = task.rng("parts").random(n_rows) < settings.validation_share
     n_slices = settings.slices if isinstance(settings, GlobalSettings) else 1
     parts = np.where(aside, _ASIDE, task.rng("slices").integers(n_slices, size=n_rows)).astype(np.int16)

@@ -118,9 +118,9 @@ def histogram_words(functions: int) -> str:
     return f"histograms of {functions} hash functions"
 
 
-def plan_of(task: Task) -> Plan:
+def plan_of(task: Task[GlobalSettings]) -> Plan:
     """The plan of a run of PP-FGRF or PP-FPRF; its entries cost the task's budget."""
-    settings: GlobalSettings = task.settings
+    settings = task.settings
     total = task.budget.epsilon
     if settings.published:
         # Section 4.3: epsilon / d for each of the d - 1 levels of splits and for the leaves; the gain is at most
@@ -150,24 +150,24 @@ def plan_of(task: Task) -> Plan:
     )
 
 
-def planned(task: Task) -> list[Entry]:
+def planned(task: Task[GlobalSettings]) -> list[Entry]:
     """What one user will release over the run; published: what the paper counts, B = trees * epsilon."""
-    settings: GlobalSettings = task.settings
+    settings = task.settings
     plan = plan_of(task)
     if settings.published:
         plan = replace(plan, sessions=1)
     return plan.entries(settings.functions if isinstance(settings, PersonalSettings) else 0)
 
 
-def alone_work(task: Task) -> Work:
+def alone_work(task: Task[TreeSettings]) -> Work:
     """All trees of a user, on its own rows."""
-    settings: TreeSettings = task.settings
+    settings = task.settings
     return Work(nodes=own_nodes(settings.trees, settings.depth, task.schema.rows or LEAST_ROWS))
 
 
-def work(task: Task) -> Work:
+def work(task: Task[GlobalSettings]) -> Work:
     """All trees that a user may take part in; a message is about a level of each."""
-    settings: GlobalSettings = task.settings
+    settings = task.settings
     sessions = (settings.most_sessions or task.clients) if isinstance(settings, PersonalSettings) else 1
     nodes = Limits.complete(settings.trees * sessions, settings.depth).nodes
     return Work(nodes=nodes, scores=nodes * settings.candidates(task.schema.n_features))

@@ -69,10 +69,10 @@ class AloneServer(_OwnForests):
 class GlobalServer(ServerSide):
     """Grows one forest with all users."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[GlobalSettings]) -> None:
         super().__init__(task)
         _check_classes(task)
-        self._settings: GlobalSettings = task.settings
+        self._settings = task.settings
         self._plan = plan_of(task)
         entropy = np.random.SeedSequence(task.seed, spawn_key=(zlib.crc32(b"pp_fprf"),)).generate_state(2, np.uint64)
         self._hash_seed, self._growth_seed = (int(number >> np.uint64(2)) for number in entropy)
@@ -183,10 +183,10 @@ class GlobalServer(ServerSide):
 class PersonalServer(GlobalServer, _OwnForests):
     """Finds similar users, grows trees with each user and those like it, and gives them out to choose from."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task[PersonalSettings]) -> None:
         _OwnForests.__init__(self, task)
         GlobalServer.__init__(self, task)
-        self._personal: PersonalSettings = task.settings
+        self._personal = task.settings
         if task.clients == 1:
             raise DPForestError("one user has nobody to grow trees with: use strategy=lrf")
         if self._personal.k >= task.clients:

@@ -11,9 +11,9 @@ from dpforest.errors import DPForestError
 from strategies.method import Arrays
 from strategies.secure_aggregation import keys, wire
 from strategies.secure_aggregation.terms import Terms
-from strategies.secure_aggregation.wire import KEY, SELF
+from strategies.secure_aggregation.wire import KEY, SELF, Attempt
 
-_ARRAYS = ("private_key", "seeds", "members", "public_keys", "round_keys", "roster", "held")
+_ARRAYS = ("private_key", "seeds", "members", "public_keys", "round_keys", "roster", "held", "opened", "vector")
 
 
 class Refused(DPForestError):
@@ -39,22 +39,24 @@ class SecureSummer:
     def __init__(self, client: int, terms: Terms) -> None:
         self.client = client
         self.terms = terms
-        self.round = 0  # masked last
-        self.answered = True  # whether this round may no longer be unmasked
+        self.attempt = Attempt()  # masked last
+        self.answered = True  # whether it may no longer be unmasked
         self.private_key = wire.to_array(os.urandom(keys.KEY_BYTES))
         self.seeds = wire.to_array(
-            os.urandom(terms.rounds * 2 * keys.SEED_BYTES), terms.rounds, 2, keys.SEED_BYTES
+            os.urandom(terms.secrets * 2 * keys.SEED_BYTES), terms.secrets, 2, keys.SEED_BYTES
         ).copy()
         self.members = np.zeros(0, np.int64)
         self.public_keys = np.zeros((0, keys.KEY_BYTES), np.uint8)
-        self.round_keys = np.zeros((0, terms.rounds, keys.KEY_BYTES), np.uint8)
+        self.round_keys = np.zeros((0, terms.secrets, keys.KEY_BYTES), np.uint8)
         self.roster = np.zeros(0, np.int64)
-        self.held = np.zeros((0, terms.rounds, 2, keys.SEED_BYTES), np.uint8)
+        self.held = np.zeros((0, terms.secrets, 2, keys.SEED_BYTES), np.uint8)
+        self.opened = np.zeros((0, keys.KEY_BYTES), np.uint8)  # what was found in each seal; zeros: it did not open
+        self.vector = np.zeros(0, np.int64)  # that may have to be masked anew
 
     def to_bytes(self) -> bytes:
         """The whole state, secrets included; for the client's own keeping."""
         file = io.BytesIO()
-        counters = np.array([self.client, self.round, self.answered], np.int64)
+        counters = np.array([self.client, self.attempt.round, self.attempt.again, self.answered], np.int64)
         np.savez(file, counters=counters, **{name: getattr(self, name) for name in _ARRAYS})
         return file.getvalue()
 
@@ -62,23 +64,37 @@ class SecureSummer:
     def from_bytes(cls, state: bytes, terms: Terms) -> SecureSummer:
         """The client as it was when `to_bytes` was called."""
         with np.load(io.BytesIO(state), allow_pickle=False) as saved:
-            client, round_, answered = saved["counters"].tolist()
+            client, round_, again, answered = saved["counters"].tolist()
             summer = cls(client, terms)
-            summer.round, summer.answered = round_, bool(answered)
+            summer.attempt, summer.answered = Attempt(round_, again), bool(answered)
             for name in _ARRAYS:
                 setattr(summer, name, saved[name])
         return summer
 
-    def advertise(self) -> Arrays:
-        """First exchange: public keys, and commitments to the seeds of the self masks."""
+    def advertise(self, message: Arrays) -> Arrays:
+        """First exchange: public keys, proofs that they are its own, and commitments to the seeds of the self masks.
+
+        Raises
+        ------
+        BadMessage
+            The message is malformed.
+        BadKey
+            The key in it has small order.
+        """
+        challenge = wire.take(message, wire.CHALLENGE, np.uint8, (keys.KEY_BYTES,)).tobytes()
+        private = [self.private_key.tobytes(), *self._private_round_keys()]
+        shown = [
+            keys.possession(key, challenge, wire.possession_place(self.client, at)) for at, key in enumerate(private)
+        ]
         return {
             wire.PUBLIC_KEY: wire.to_array(keys.public_key(self.private_key.tobytes())),
             wire.ROUND_KEYS: self._own_round_keys(),
+            wire.POSSESSION: wire.to_array(b"".join(shown), len(shown), -1),
             wire.COMMITMENTS: np.stack([wire.to_array(keys.commitment(pair[SELF].tobytes())) for pair in self.seeds]),
         }
 
     def share(self, message: Arrays) -> Arrays:
-        """Second exchange: sealed parts of all secrets, one row for each holder.
+        """Second exchange: sealed parts of all secrets, one row for each holder, and the hashes of these parts.
 
         Raises
         ------
@@ -92,9 +108,9 @@ class SecureSummer:
         if self.members.size:
             raise Refused("the secrets were shared already; start the run anew to share new ones")
         members = wire.take_clients(message, wire.MEMBERS)
-        m, rounds = len(members), self.terms.rounds
+        m, secrets = len(members), self.terms.secrets
         public_keys = wire.take(message, wire.PUBLIC_KEYS, np.uint8, (m, keys.KEY_BYTES))
-        round_keys = wire.take(message, wire.ROUND_KEYS, np.uint8, (m, rounds, keys.KEY_BYTES))
+        round_keys = wire.take(message, wire.ROUND_KEYS, np.uint8, (m, secrets, keys.KEY_BYTES))
         self._check_enough(members, "members")
         own = members == self.client
         if (
@@ -107,8 +123,8 @@ class SecureSummer:
 
         setup = wire.setup_digest(self.terms, members, public_keys, round_keys)
         holders, _ = self.terms.ring(self.client, members.tolist())
-        parts = np.empty((len(holders), rounds, 2, keys.SEED_BYTES), np.uint8)
-        for r in range(rounds):
+        parts = np.empty((len(holders), secrets, 2, keys.SEED_BYTES), np.uint8)
+        for r in range(secrets):
             for kind in (SELF, KEY):
                 split = keys.split(self.seeds[r, kind].tobytes(), self.terms.threshold, len(holders))
                 parts[:, r, kind] = wire.to_array(b"".join(split), len(holders), keys.SEED_BYTES)
@@ -121,7 +137,8 @@ class SecureSummer:
             for holder, part in zip(holders, parts, strict=True)
         ]
         self.members, self.public_keys, self.round_keys = members, public_keys, round_keys
-        return {wire.SEALED: wire.to_array(b"".join(sealed), len(holders), -1)}
+        hashes = [wire.part_hashes(part, self.client, holder) for holder, part in zip(holders, parts, strict=True)]
+        return {wire.SEALED: wire.to_array(b"".join(sealed), len(holders), -1), wire.PART_HASHES: np.stack(hashes)}
 
     def mask(self, message: Arrays, vector: np.ndarray) -> Arrays:
         """The vector of a round, masked.
@@ -135,28 +152,45 @@ class SecureSummer:
         Raises
         ------
         Refused
-            A round that is over or not foreseen, another roster than before, or one that is too small.
+            A round that is over or not foreseen, clients that were not of the run before, or too few of them.
         BadKey
-            The parts of another client's secrets were altered.
+            The seals of more clients do not open than may lie.
         DPForestError
             The vector is not of integers, or a value exceeds the bound.
         BadMessage
             The message is malformed.
         """
-        round_ = int(wire.take(message, wire.ROUND, np.int64, (1,))[0])
-        if not self.round < round_ <= self.terms.rounds:
+        attempt = wire.take_attempt(message)
+        if attempt.again or not self.attempt.round < attempt.round <= self.terms.rounds:
             raise Refused(
-                f"asked to mask round {round_} after round {self.round} of {self.terms.rounds}; each is masked once"
+                f"asked to mask round {attempt.round} after round {self.attempt.round} of {self.terms.rounds}; "
+                "each is masked once"
             )
-        if not self.roster.size:
-            self._enrol(message)
-        elif wire.ROSTER in message and not np.array_equal(message[wire.ROSTER], self.roster):
-            raise Refused("the clients of the run cannot change after its first sum")
-        masked = self._masked(round_, self._checked(vector))
-        self.round, self.answered = round_, False
-        self.seeds[:round_] = 0
-        self.held[:, : round_ - 1] = 0
-        return {wire.MASKED: masked}
+        vector = self._checked(vector)
+        self._take_roster(message)
+        reply = {wire.MASKED: self._masked(attempt, vector)}
+        return {**reply, wire.OPENED: self.opened} if wire.SEALED in message else reply
+
+    def mask_again(self, message: Arrays) -> Arrays:
+        """The vector that was masked last, under fresh masks, since a client whose masks could not go has to go.
+
+        Raises
+        ------
+        Refused
+            Its first masks may be off already, or nobody has gone.
+        BadMessage
+            The message is malformed.
+        """
+        attempt = wire.take_attempt(message)
+        if attempt != Attempt(self.attempt.round, 1) or self.attempt.again or self.answered or not self.terms.dropouts:
+            raise Refused(
+                f"asked to mask round {attempt.round} again, but only round {self.attempt.round} may be, and only once"
+            )
+        before = len(self.roster)
+        self._take_roster(message)
+        if len(self.roster) == before:
+            raise Refused("asked to mask again for the same clients")
+        return {wire.MASKED: self._masked(attempt, self.vector)}
 
     def unmask(self, message: Arrays) -> Arrays:
         """One part per client whose parts this client holds: of the self mask of a survivor, else of the round key.
@@ -164,32 +198,39 @@ class SecureSummer:
         Raises
         ------
         Refused
-            Another round than the one masked last, a second request for it, or survivors that are too few, not of
+            Another attempt than the one masked last, a second request for it, or survivors that are too few, not of
             this run, or without this client.
         BadMessage
             The message is malformed.
         """
-        round_ = int(wire.take(message, wire.ROUND, np.int64, (1,))[0])
-        if round_ != self.round or self.answered:
-            raise Refused(f"asked to unmask round {round_}, but only round {self.round} may be, and only once")
+        attempt = wire.take_attempt(message)
+        if attempt != self.attempt or self.answered:
+            raise Refused(
+                f"asked to unmask round {attempt.round}, but only round {self.attempt.round} may be, and only once"
+            )
         survivors = wire.take_clients(message, wire.SURVIVORS)
         self._check_enough(survivors, "survivors")
         if not np.isin(survivors, self.roster).all():
             raise Refused(f"survivors {np.setdiff1d(survivors, self.roster).tolist()} are no clients of this run")
         _, dealers = self.terms.ring(self.client, self.members.tolist())
         parts = [
-            self.held[row, round_ - 1, SELF if dealer in survivors else KEY]
+            self.held[row, attempt.secret(self.terms), SELF if dealer in survivors else KEY]
             for row, dealer in enumerate(dealers)
             if dealer in self.roster
         ]
         reply = {wire.PARTS: np.stack(parts)}
         self.answered = True
-        self.held[:, :round_] = 0
+        done = attempt.round * self.terms.attempts
+        self.seeds[:done] = 0
+        self.held[:, :done] = 0
+        self.vector = np.zeros(0, np.int64)
         return reply
 
+    def _private_round_keys(self) -> list[bytes]:
+        return [keys.round_key(pair[KEY].tobytes()) for pair in self.seeds]
+
     def _own_round_keys(self) -> np.ndarray:
-        private = (keys.round_key(pair[KEY].tobytes()) for pair in self.seeds)
-        return np.stack([wire.to_array(keys.public_key(key)) for key in private])
+        return np.stack([wire.to_array(keys.public_key(key)) for key in self._private_round_keys()])
 
     def _seal_key(self, setup: bytes, other: bytes) -> bytes:
         return keys.derive(keys.agree(self.private_key.tobytes(), other), setup, "seal")
@@ -201,25 +242,43 @@ class SecureSummer:
         if self.client not in clients:
             raise Refused(f"client {self.client} is not among the {role}, and helps no sum without itself")
 
-    def _enrol(self, message: Arrays) -> None:
-        """Take the final list of clients, and open the parts of their secrets."""
+    def _take_roster(self, message: Arrays) -> None:
+        """Take the clients that share masks; the first time, also open the parts of their secrets."""
+        if self.roster.size and wire.ROSTER not in message:
+            return
         if not self.members.size:
             raise Refused("no secrets were shared yet")
         roster = wire.take_clients(message, wire.ROSTER)
         self._check_enough(roster, "clients")
-        if not np.isin(roster, self.members).all():
-            raise Refused(f"clients {np.setdiff1d(roster, self.members).tolist()} advertised no keys")
+        known = self.roster if self.roster.size else self.members
+        if not np.isin(roster, known).all():
+            raise Refused(f"clients {np.setdiff1d(roster, known).tolist()} gave no keys, or are out of the run")
+        if not self.roster.size:
+            self._open_seals(message, roster)
+        self.roster = roster
+
+    def _open_seals(self, message: Arrays, roster: np.ndarray) -> None:
         _, dealers = self.terms.ring(self.client, self.members.tolist())
         present = [(row, dealer) for row, dealer in enumerate(dealers) if dealer in roster]
         shape = (len(present), wire.sealed_bytes(self.terms))
         sealed = wire.take(message, wire.SEALED, np.uint8, shape)
         setup = wire.setup_digest(self.terms, self.members, self.public_keys, self.round_keys)
-        held = np.zeros((len(dealers), self.terms.rounds, 2, keys.SEED_BYTES), np.uint8)
+        held = np.zeros((len(dealers), self.terms.secrets, 2, keys.SEED_BYTES), np.uint8)
+        opened = np.zeros((len(dealers), keys.KEY_BYTES), np.uint8)
+        errors = []
         for (row, dealer), box in zip(present, sealed, strict=True):
-            key = self._seal_key(setup, self.public_keys[self.members == dealer].tobytes())
-            content = keys.unseal(key, box.tobytes(), wire.seal_context(setup, dealer, self.client))
+            try:
+                key = self._seal_key(setup, self.public_keys[self.members == dealer].tobytes())
+                content = keys.unseal(key, box.tobytes(), wire.seal_context(setup, dealer, self.client))
+            except keys.BadKey as error:
+                errors.append(error)
+                continue
             held[row] = wire.to_array(content, *held.shape[1:])
-        self.roster, self.held = roster, held
+            opened[row] = wire.opened_digest(wire.part_hashes(held[row], dealer, self.client))
+        # So many clients cannot lie: the server or this client has other keys or terms than the rest.
+        if len(errors) > self.terms.dropouts:
+            raise errors[0]
+        self.held, self.opened = held, opened
 
     def _checked(self, vector: np.ndarray) -> np.ndarray:
         largest = self.terms.largest_value
@@ -233,16 +292,21 @@ class SecureSummer:
             )
         return vector
 
-    def _masked(self, round_: int, vector: np.ndarray) -> np.ndarray:
+    def _masked(self, attempt: Attempt, vector: np.ndarray) -> np.ndarray:
         setup = wire.setup_digest(self.terms, self.members, self.public_keys, self.round_keys)
-        salt = wire.roster_digest(setup, self.roster)
+        salt = wire.mask_salt(setup, self.roster, attempt)
         masked = self.terms.field.encode(vector)
         add = self.terms.field.add_mask
-        own = self.seeds[round_ - 1, SELF].tobytes()
-        add(masked, wire.self_mask(own, salt, round_, self.client), 1)
-        private = keys.round_key(self.seeds[round_ - 1, KEY].tobytes())
-        for peer, theirs in zip(self.members.tolist(), self.round_keys[:, round_ - 1], strict=True):
+        own = self.seeds[attempt.secret(self.terms), SELF].tobytes()
+        add(masked, wire.self_mask(own, salt, self.client), 1)
+        private = keys.round_key(self.seeds[attempt.secret(self.terms), KEY].tobytes())
+        for peer, theirs in zip(self.members.tolist(), self.round_keys[:, attempt.secret(self.terms)], strict=True):
             if peer != self.client and peer in self.roster:
-                key = wire.pair_mask(private, theirs.tobytes(), salt, round_, self.client, peer)
+                key = wire.pair_mask(private, theirs.tobytes(), salt, self.client, peer)
                 add(masked, key, wire.pair_sign(self.client, peer))
+        self.attempt, self.answered = attempt, False
+        self.seeds[: attempt.secret(self.terms) + 1] = 0
+        self.held[:, : attempt.secret(self.terms)] = 0
+        if self.terms.dropouts:  # else nobody can go
+            self.vector = vector
         return masked

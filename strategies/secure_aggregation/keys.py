@@ -57,6 +57,24 @@ def agree(private: bytes, public: bytes) -> bytes:
         raise BadKey("a public key has small order; its client must make a new one") from error
 
 
+def possession(private: bytes, public: bytes, holder: str) -> bytes:
+    """What shows the owner of a public key that its holder has the private one; the same from both sides.
+
+    Parameters
+    ----------
+    private, public : bytes
+        Of the one who shows it and of the one who asks for it, or the reverse.
+    holder : str
+        Who shows it for which key: what one has shown, nobody else can show.
+
+    Raises
+    ------
+    BadKey
+        The public key has small order.
+    """
+    return derive(agree(private, public), b"", f"possession {holder}")
+
+
 def keystream(key: bytes) -> Callable[[int], bytes]:
     """The next n bytes of AES-256 in counter mode, from counter 0; for keys that are used once."""
     encryptor = Cipher(AES256(key), CTR(bytes(16))).encryptor()
@@ -86,6 +104,18 @@ def unseal(key: bytes, sealed: bytes, context: bytes) -> bytes:
 def commitment(seed: bytes) -> bytes:
     """What shows later that a restored seed is the right one, and tells nothing before (SHA-256)."""
     return hashlib.sha256(b"commitment" + seed).digest()
+
+
+def part_hash(part: bytes, place: str) -> bytes:
+    """What shows later that a part of a seed is the one that was shared (SHA-256, cut to the length of a seed).
+
+    Parameters
+    ----------
+    part : bytes of length 16
+    place : str
+        Whose part of which secret it is, for whom.
+    """
+    return hashlib.sha256(f"part {place} ".encode() + part).digest()[:SEED_BYTES]
 
 
 def split(seed: bytes, threshold: int, holders: int) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -13,7 +14,7 @@ from strategies.messages import BadMessage
 from strategies.method import Arrays, TooFewClients
 from strategies.secure_aggregation import keys, wire
 from strategies.secure_aggregation.terms import Terms
-from strategies.secure_aggregation.wire import KEY, SELF
+from strategies.secure_aggregation.wire import KEY, SELF, Attempt
 
 # Exchanges in a row without a sum after which a run ends: what is missing does not come back, and every sum that is
 # asked for in vain has its price.
@@ -26,6 +27,7 @@ class Phase(Enum):
     ADVERTISE = "advertise"
     SHARE = "share"
     MASK = "mask"
+    MASK_AGAIN = "mask again"
     UNMASK = "unmask"
     PRESENT = "present"
     DONE = "done"
@@ -49,8 +51,12 @@ class Total:
 @dataclass(frozen=True)
 class _Advert:
     public_key: np.ndarray  # (32,)
-    round_keys: np.ndarray  # (rounds, 32)
-    commitments: np.ndarray  # (rounds, 32)
+    round_keys: np.ndarray  # (secrets, 32)
+    commitments: np.ndarray  # (secrets, 32)
+
+    @property
+    def keys(self) -> list[bytes]:
+        return [self.public_key.tobytes(), *(key.tobytes() for key in self.round_keys)]
 
 
 class SumCollector:
@@ -59,6 +65,7 @@ class SumCollector:
     For each exchange, send `message` to all `participants`, and hand the replies that pass `check` to `receive`. After
     an exchange in which fewer clients answered than a sum needs, and where fewer are available, no vectors are asked
     for: the next exchange only asks who is there (`Phase.PRESENT`). After `PATIENCE` exchanges in vain the run ends.
+    A client whose lie is found takes no part in any exchange that begins later.
 
     Parameters
     ----------
@@ -74,6 +81,8 @@ class SumCollector:
         That the next exchange belongs to, 1-based.
     ended : str or None
         Why the run ended before its last round; None if it did not.
+    liars : dict of int to str
+        What each client lied about, by all that honest clients can send (`strategies.secure_aggregation`).
     """
 
     def __init__(self, terms: Terms, length: int) -> None:
@@ -82,11 +91,17 @@ class SumCollector:
         self.phase = Phase.ADVERTISE
         self.round = 1
         self.ended: str | None = None
+        self.liars: dict[int, str] = {}
+        self._again = 0  # whether vectors of this round are masked again
+        self._challenge = os.urandom(keys.KEY_BYTES)
         self._in_vain = 0
         self._more_exchanges = 0
         self._adverts: dict[int, _Advert] = {}
         self._sealed: dict[int, dict[int, np.ndarray]] = {}  # by dealer and holder
-        self._enrolled: set[int] = set()  # have the parts that they hold
+        self._part_hashes: dict[int, dict[int, np.ndarray]] = {}  # by dealer and holder
+        self._complaints: dict[int, set[int]] = {}  # by dealer: holders that found other parts in their seals
+        self._roster: list[int] = []
+        self._known_roster: dict[int, list[int]] = {}  # by client that has the parts that it holds
         self._survivors: list[int] = []
         self._masked_sum = np.zeros(0, terms.field.dtype)
 
@@ -97,7 +112,7 @@ class SumCollector:
 
     def is_enough(self, clients: Collection[int]) -> bool:
         """Whether the next exchange with these clients alone would not be in vain."""
-        return self.phase in (Phase.UNMASK, Phase.DONE) or (
+        return self.phase in (Phase.MASK_AGAIN, Phase.UNMASK, Phase.DONE) or (
             sum(map(self._takes_part, clients)) >= self.terms.least_survivors
         )
 
@@ -110,6 +125,8 @@ class SumCollector:
 
     def message(self, client: int) -> Arrays:
         """What to send to a participant."""
+        if self.phase is Phase.ADVERTISE:
+            return {wire.CHALLENGE: wire.to_array(keys.public_key(self._challenge))}
         if self.phase is Phase.SHARE:
             adverts = [self._adverts[member] for member in self._members]
             return {
@@ -117,42 +134,44 @@ class SumCollector:
                 wire.PUBLIC_KEYS: np.stack([advert.public_key for advert in adverts]),
                 wire.ROUND_KEYS: np.stack([advert.round_keys for advert in adverts]),
             }
-        if self.phase is Phase.MASK:
-            content: dict[str, np.ndarray] = {wire.ROUND: np.array([self.round], np.int64)}
-            if client not in self._enrolled:
+        if self.phase in (Phase.MASK, Phase.MASK_AGAIN):
+            content: dict[str, np.ndarray] = {wire.ROUND: self._attempt.to_array()}
+            if self._known_roster.get(client) != self._roster:
                 content[wire.ROSTER] = np.array(self._roster, np.int64)
-                rows = [self._sealed[dealer][client] for _, dealer in self._held_by(client)]
-                content[wire.SEALED] = np.stack(rows)
+            if client not in self._known_roster:
+                content[wire.SEALED] = np.stack([self._sealed[dealer][client] for dealer in self._held_by(client)])
             return content
         if self.phase is Phase.UNMASK:
             return {
-                wire.ROUND: np.array([self.round], np.int64),
+                wire.ROUND: self._attempt.to_array(),
                 wire.SURVIVORS: np.array(self._survivors, np.int64),
             }
         return {}
 
     def check(self, client: int, reply: Arrays) -> None:
-        """Raise unless a reply has the form that this exchange needs.
+        """Raise unless a reply has the form that this exchange needs, and tells no lie that shows by itself.
 
         Raises
         ------
         BadMessage
-            It has not, or its sender takes no part in this exchange.
+            It has not, or does, or its sender takes no part in this exchange.
         """
         if not self._takes_part(client):
             raise BadMessage(f"client {client} takes no part in this exchange")
-        rounds = self.terms.rounds
+        secrets = self.terms.secrets
         if self.phase is Phase.ADVERTISE:
-            wire.take(reply, wire.PUBLIC_KEY, np.uint8, (keys.KEY_BYTES,))
-            wire.take(reply, wire.ROUND_KEYS, np.uint8, (rounds, keys.KEY_BYTES))
-            wire.take(reply, wire.COMMITMENTS, np.uint8, (rounds, keys.KEY_BYTES))
+            self._check_advert(client, reply)
         elif self.phase is Phase.SHARE:
             holders, _ = self.terms.ring(client, self._members)
             wire.take(reply, wire.SEALED, np.uint8, (len(holders), wire.sealed_bytes(self.terms)))
-        elif self.phase is Phase.MASK:
+            wire.take(reply, wire.PART_HASHES, np.uint8, (len(holders), secrets, 2, keys.SEED_BYTES))
+        elif self.phase in (Phase.MASK, Phase.MASK_AGAIN):
             wire.take(reply, wire.MASKED, self.terms.field.dtype, (self.length,))
+            if client not in self._known_roster:
+                _, dealers = self.terms.ring(client, self._members)
+                wire.take(reply, wire.OPENED, np.uint8, (len(dealers), keys.KEY_BYTES))
         elif self.phase is Phase.UNMASK:
-            wire.take(reply, wire.PARTS, np.uint8, (len(self._held_by(client)), keys.SEED_BYTES))
+            self._check_parts(client, reply)
 
     def receive(
         self, replies: Mapping[int, Arrays], check_total: Callable[[Total], None] = lambda total: None
@@ -177,7 +196,8 @@ class SumCollector:
             For this sum, which is then given up: the next exchange starts the next round, or asks who is there. While
             keys are agreed on, for any sum.
         DPForestError
-            The sum is wrong, because a client sent wrong parts or values out of bounds; given up as well.
+            The sum is wrong, because a client shared other secrets than it promised, or sent values out of bounds;
+            given up as well.
         BadMessage
             A reply does not pass `check`.
         """
@@ -204,21 +224,73 @@ class SumCollector:
 
     def _takes_part(self, client: int) -> bool:
         if self.phase is Phase.ADVERTISE:
-            return True
+            return client not in self.liars
         if self.phase is Phase.SHARE:
             return client in self._adverts
-        if self.phase is Phase.UNMASK:
+        if self.phase in (Phase.MASK_AGAIN, Phase.UNMASK):
             return client in self._survivors
-        return client in self._sealed and self.phase is not Phase.DONE
+        return client in self._roster and self.phase is not Phase.DONE
+
+    @property
+    def _attempt(self) -> Attempt:
+        return Attempt(self.round, self._again)
+
+    @property
+    def _members(self) -> list[int]:
+        return list(self._adverts)
+
+    def _held_by(self, client: int) -> list[int]:
+        """Clients of the roster whose parts a client holds, in the order in which it returns them."""
+        _, dealers = self.terms.ring(client, self._members)
+        return [dealer for dealer in dealers if dealer in self._roster]
+
+    def _kind(self, client: int) -> int:
+        """Which of its two secrets is to be restored."""
+        return SELF if client in self._survivors else KEY
+
+    def _check_advert(self, client: int, reply: Arrays) -> None:
+        secrets = self.terms.secrets
+        advert = _Advert(
+            wire.take(reply, wire.PUBLIC_KEY, np.uint8, (keys.KEY_BYTES,)),
+            wire.take(reply, wire.ROUND_KEYS, np.uint8, (secrets, keys.KEY_BYTES)),
+            wire.take(reply, wire.COMMITMENTS, np.uint8, (secrets, keys.KEY_BYTES)),
+        )
+        proofs = wire.take(reply, wire.POSSESSION, np.uint8, (secrets + 1, keys.KEY_BYTES))
+        if len(set(advert.keys)) <= secrets:
+            raise BadMessage("two of its public keys are the same")
+        for at, (key, proof) in enumerate(zip(advert.keys, proofs, strict=True)):
+            if keys.possession(self._challenge, key, wire.possession_place(client, at)) != proof.tobytes():
+                raise BadMessage("a public key is not its own, or is another's")
+
+    def _check_parts(self, client: int, reply: Arrays) -> None:
+        held, at = self._held_by(client), self._attempt.secret(self.terms)
+        parts = wire.take(reply, wire.PARTS, np.uint8, (len(held), keys.SEED_BYTES))
+        for dealer, part in zip(held, parts, strict=True):
+            kind = self._kind(dealer)
+            expected = self._part_hashes[dealer][client][at, kind].tobytes()
+            if wire.part_hash(part.tobytes(), dealer, client, at, kind) == expected:
+                continue
+            if client not in self._complaints.get(dealer, ()):
+                self.liars[client] = f"returned a wrong part of a secret of client {dealer}"
+                raise BadMessage(f"it {self.liars[client]}")
 
     def _take_adverts(self, replies: Mapping[int, Arrays]) -> None:
-        self._require(len(replies))
-        if len(replies) > self.terms.clients:
-            raise DPForestError(f"{len(replies)} clients take part, but {self.terms.clients} are agreed on")
-        self._adverts = {
+        adverts = {
             client: _Advert(reply[wire.PUBLIC_KEY], reply[wire.ROUND_KEYS], reply[wire.COMMITMENTS])
             for client, reply in sorted(replies.items())
         }
+        if len(adverts) > self.terms.clients:
+            raise DPForestError(f"{len(adverts)} clients take part, but {self.terms.clients} are agreed on")
+        owners: dict[bytes, list[int]] = {}
+        for client, advert in adverts.items():
+            for key in advert.keys:
+                owners.setdefault(key, []).append(client)
+        for sharing in owners.values():
+            if len(sharing) > 1:  # each has shown that it has the private key, which honest clients give to nobody
+                words = " and ".join(map(str, sharing))
+                self.liars.update(dict.fromkeys(sharing, f"has a public key in common: clients {words}"))
+        self._adverts = {client: advert for client, advert in adverts.items() if client not in self.liars}
+        self._require(len(self._adverts))
         self.phase = Phase.SHARE
 
     def _take_shares(self, replies: Mapping[int, Arrays]) -> None:
@@ -226,6 +298,8 @@ class SumCollector:
         for client, reply in sorted(replies.items()):
             holders, _ = self.terms.ring(client, self._members)
             self._sealed[client] = dict(zip(holders, reply[wire.SEALED], strict=True))
+            self._part_hashes[client] = dict(zip(holders, reply[wire.PART_HASHES], strict=True))
+        self._roster = list(self._sealed)
         self.phase = Phase.MASK
 
     def _go_on(self, replies: Mapping[int, Arrays]) -> Total | None:
@@ -235,49 +309,88 @@ class SumCollector:
                 return self._unmasked(replies)
             finally:
                 self._next_round(len(replies))
-        if self.phase is Phase.MASK:
-            self._enrolled.update(replies)
-            if len(replies) < self.terms.least_survivors:
-                self._more_exchanges -= 1  # nothing to unmask
-                self._next_round(len(replies))
-            self._require(len(replies))
-            self._survivors = sorted(replies)
-            self._masked_sum = np.zeros(self.length, self.terms.field.dtype)
-            for reply in replies.values():
-                self._masked_sum += reply[wire.MASKED]
-            self.phase = Phase.UNMASK
-        else:
+        if self.phase is Phase.PRESENT:
             if len(replies) < self.terms.least_survivors:
                 self._look_for_clients()
             self._require(len(replies))
             self.phase = Phase.MASK
+            return None
+        self._note_complaints(replies)
+        self._known_roster.update(dict.fromkeys(replies, self._roster))
+        self._survivors = [client for client in sorted(replies) if client not in self.liars]
+        if len(self._survivors) < self.terms.least_survivors:
+            self._more_exchanges -= 1  # nothing to unmask
+            self._next_round(len(self._survivors))
+        self._require(len(self._survivors))
+        if not self.liars.keys().isdisjoint(self._roster):
+            # Before anything is unmasked: their masks might not go, as nobody may have the right parts for them.
+            self._leave_out_liars()
+            self._again = 1
+            self._more_exchanges += 1
+            self.phase = Phase.MASK_AGAIN
+            return None
+        self._masked_sum = np.zeros(self.length, self.terms.field.dtype)
+        for reply in replies.values():
+            self._masked_sum += reply[wire.MASKED]
+        self.phase = Phase.UNMASK
         return None
 
-    @property
-    def _members(self) -> list[int]:
-        return list(self._adverts)
+    def _note_complaints(self, replies: Mapping[int, Arrays]) -> None:
+        """Take what new holders found in their seals, and see who must have lied if no more than `dropouts` fail."""
+        complaining: dict[int, set[int]] = {}
+        for holder, reply in replies.items():
+            if holder in self._known_roster:
+                continue
+            _, dealers = self.terms.ring(holder, self._members)
+            for dealer, opened in zip(dealers, reply[wire.OPENED], strict=True):
+                if dealer not in self._roster:
+                    continue
+                if not np.array_equal(opened, wire.opened_digest(self._part_hashes[dealer][holder])):
+                    self._complaints.setdefault(dealer, set()).add(holder)
+                    complaining.setdefault(holder, set()).add(dealer)
+        if not self._may_explain(len(replies)):
+            return
+        for holder, accused in complaining.items():
+            if len(accused) > self.terms.dropouts:
+                self.liars[holder] = f"says that the seals of {len(accused)} clients hold no sound parts"
+        for dealer, holders in self._complaints.items():
+            sound = set(replies) - holders - set(self.liars) - {dealer}
+            if len(sound) + 1 < self.terms.least_survivors:
+                self._blame_for_seals(dealer)
 
-    @property
-    def _roster(self) -> list[int]:
-        return list(self._sealed)
+    def _may_explain(self, answered: int) -> bool:
+        """Whether who fails can be told from who does not: at most `dropouts` do, if that many may at all."""
+        return 0 < self.terms.dropouts >= self.terms.clients - answered
 
-    def _held_by(self, client: int) -> list[tuple[int, int]]:
-        """Index of the part, and dealer, of what a client holds."""
-        _, dealers = self.terms.ring(client, self._members)
-        return [(index, dealer) for index, dealer in enumerate(dealers, 1) if dealer in self._sealed]
+    def _blame_for_seals(self, dealer: int) -> None:
+        words = f"sealed other parts than it promised for {len(self._complaints[dealer])} clients"
+        self.liars.setdefault(dealer, words)
 
     def _require(self, clients: int) -> None:
         least = self.terms.least_survivors
         if clients < least:
             raise TooFewClients(
                 f"{clients} clients answered; a secure sum over {self.terms.clients} with at most "
-                f"{self.terms.dropouts} dropouts needs {least}"
+                f"{self.terms.dropouts} dropouts needs {least}{self._words_of_liars()}"
             )
 
+    def _words_of_liars(self) -> str:
+        return "".join(f"; client {client} {lie}" for client, lie in sorted(self.liars.items()))
+
+    def _leave_out_liars(self) -> None:
+        self._roster = [client for client in self._roster if client not in self.liars]
+
     def _next_round(self, answered: int) -> None:
-        self.round += 1
+        self.round, self._again = self.round + 1, 0
+        self._leave_out_liars()
         self.phase = Phase.MASK if self.round <= self.terms.rounds else Phase.DONE
-        if self.phase is Phase.MASK and answered < self.terms.least_survivors:
+        if self.phase is Phase.DONE:
+            return
+        if len(self._roster) < self.terms.least_survivors:
+            self.phase = Phase.DONE
+            self.ended = f"{len(self._roster)} clients are left of the {self.terms.least_survivors} that a sum needs"
+            self.ended += self._words_of_liars()
+        elif answered < self.terms.least_survivors:
             self._look_for_clients()
 
     def _look_for_clients(self) -> None:
@@ -293,23 +406,22 @@ class SumCollector:
             np.stack([advert.public_key for advert in self._adverts.values()]),
             np.stack([advert.round_keys for advert in self._adverts.values()]),
         )
-        roster = wire.roster_digest(setup, np.array(self._roster, np.int64))
+        salt = wire.mask_salt(setup, np.array(self._roster, np.int64), self._attempt)
         total, add = self._masked_sum, self.terms.field.add_mask
         for client, seed in seeds.items():
-            if client in self._survivors:
-                add(total, wire.self_mask(seed, roster, self.round, client), -1)
+            if self._kind(client) == SELF:
+                add(total, wire.self_mask(seed, salt, client), -1)
                 continue
             private = keys.round_key(seed)
             for peer in self._survivors:
-                theirs = self._adverts[peer].round_keys[self.round - 1].tobytes()
-                key = wire.pair_mask(private, theirs, roster, self.round, peer, client)
-                add(total, key, -wire.pair_sign(peer, client))
+                theirs = self._adverts[peer].round_keys[self._attempt.secret(self.terms)].tobytes()
+                add(total, wire.pair_mask(private, theirs, salt, peer, client), -wire.pair_sign(peer, client))
         values = self.terms.field.decode(total)
         bound = self.terms.largest_value * len(self._survivors)
         if values.size and (int(values.max()) > bound or int(values.min()) < -bound):
             raise DPForestError(
-                f"the sum of round {self.round} exceeds +-{bound}; a client sent values beyond the agreed "
-                f"+-{self.terms.largest_value} or holds other keys"
+                f"the sum of round {self.round} exceeds +-{bound}; a client, and which one does not show, sent values "
+                f"beyond the agreed +-{self.terms.largest_value} or masks of its own"
             )
         return Total(values, tuple(self._survivors))
 
@@ -317,22 +429,39 @@ class SumCollector:
         """The seed of each client of the roster: of its self mask if it survived, else of its round key."""
         parts: dict[int, dict[int, bytes]] = {client: {} for client in self._roster}
         for holder, reply in replies.items():
-            for (index, dealer), part in zip(self._held_by(holder), reply[wire.PARTS], strict=True):
-                parts[dealer][index] = part.tobytes()
-        seeds = {}
+            for dealer, part in zip(self._held_by(holder), reply[wire.PARTS], strict=True):
+                if holder not in self._complaints.get(dealer, ()):
+                    holders, _ = self.terms.ring(dealer, self._members)
+                    parts[dealer][holders.index(holder) + 1] = part.tobytes()
+        seeds, wrong = {}, []
         for client, known in parts.items():
             if len(known) < self.terms.threshold:
-                raise TooFewClients(
-                    f"{len(replies)} clients helped to unmask, and {len(known)} of them hold parts for client "
-                    f"{client}; {self.terms.threshold} are needed"
-                )
+                wrong.append(self._too_few_parts(client, len(known), len(replies)))
+                continue
             seeds[client] = keys.restore(known, self.terms.threshold)
-            if not self._is_right(client, SELF if client in self._survivors else KEY, seeds[client]):
-                raise DPForestError(f"the parts returned for client {client} restore a wrong secret; the sum is lost")
+            if not self._is_right(client, seeds[client]):
+                self.liars[client] = "shared the parts of another secret than it promised"
+                wrong.append(DPForestError(f"client {client} {self.liars[client]}; the sum is lost"))
+        if wrong:
+            raise wrong[0]
         return seeds
 
-    def _is_right(self, client: int, kind: int, seed: bytes) -> bool:
-        advert, at = self._adverts[client], self.round - 1
-        if kind == SELF:
+    def _too_few_parts(self, client: int, known: int, answered: int) -> Exception:
+        """Why a secret cannot be restored: its owner is to blame if what the others may fail does not explain it."""
+        complaints = self._complaints.get(client, set())
+        if complaints and self._may_explain(answered):
+            self._blame_for_seals(client)
+            return DPForestError(f"client {client} {self.liars[client]}; the sum is lost")
+        words = "".join(
+            f"; client {holder} says that its part is not the promised one" for holder in sorted(complaints)
+        )
+        return TooFewClients(
+            f"{answered} clients helped to unmask, and {known} of them hold parts for client {client}; "
+            f"{self.terms.threshold} are needed{words}{self._words_of_liars()}"
+        )
+
+    def _is_right(self, client: int, seed: bytes) -> bool:
+        advert, at = self._adverts[client], self._attempt.secret(self.terms)
+        if self._kind(client) == SELF:
             return keys.commitment(seed) == advert.commitments[at].tobytes()
         return keys.public_key(keys.round_key(seed)) == advert.round_keys[at].tobytes()

@@ -64,6 +64,16 @@ class Terms:
         return self.clients - self.dropouts
 
     @property
+    def secrets(self) -> int:
+        """Pairs of secrets of each client: one for each sum, and where clients may lie, one to mask it again."""
+        return self.rounds * self.attempts
+
+    @property
+    def attempts(self) -> int:
+        """At most, at each sum."""
+        return 2 if self.dropouts else 1
+
+    @property
     def threshold(self) -> int:
         """Parts that restore a secret."""
         return self.dropouts + self.colluders + 1

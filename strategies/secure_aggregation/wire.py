@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from strategies.secure_aggregation.keys import SEAL_BYTES, SEED_BYTES
 from strategies.secure_aggregation.terms import Terms
 
 # The prefix lets a method send arrays of its own in the same message.
+CHALLENGE, POSSESSION = "secure.challenge", "secure.possession"
 PUBLIC_KEY, ROUND_KEYS, COMMITMENTS = "secure.public_key", "secure.round_keys", "secure.commitments"
 MEMBERS, PUBLIC_KEYS = "secure.members", "secure.public_keys"
 ROSTER, SEALED = "secure.roster", "secure.sealed"
+PART_HASHES, OPENED = "secure.part_hashes", "secure.opened"
 ROUND, MASKED, SURVIVORS, PARTS = "secure.round", "secure.masked", "secure.survivors", "secure.parts"
 
 SELF, KEY = 0, 1  # which of a client's two secrets of a round
@@ -23,7 +26,42 @@ SELF, KEY = 0, 1  # which of a client's two secrets of a round
 
 def sealed_bytes(terms: Terms) -> int:
     """Length of one holder's sealed parts of all rounds."""
-    return terms.rounds * 2 * SEED_BYTES + SEAL_BYTES
+    return terms.secrets * 2 * SEED_BYTES + SEAL_BYTES
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Which vectors are masked, and by which secrets.
+
+    Parameters
+    ----------
+    round : int
+        The sum that the vectors are for, 1-based.
+    again : int
+        1 if they are masked again, else 0.
+    """
+
+    round: int = 0
+    again: int = 0
+
+    def secret(self, terms: Terms) -> int:
+        """Number of the pair of secrets of each client, 0-based; no two attempts share one."""
+        return (self.round - 1) * terms.attempts + self.again
+
+    def to_array(self) -> np.ndarray:
+        """As it travels."""
+        return np.array([self.round, self.again], np.int64)
+
+
+def take_attempt(arrays: Arrays) -> Attempt:
+    """The attempt that a message is about.
+
+    Raises
+    ------
+    BadMessage
+        It says none.
+    """
+    return Attempt(*take(arrays, ROUND, np.int64, (2,)).tolist())
 
 
 def take(arrays: Arrays, name: str, dtype: np.dtype | type, shape: tuple[int, ...]) -> np.ndarray:
@@ -64,7 +102,7 @@ def setup_digest(terms: Terms, members: np.ndarray, public_keys: np.ndarray, rou
     ----------
     members : ndarray of shape (m,)
     public_keys : ndarray of shape (m, 32)
-    round_keys : ndarray of shape (m, rounds, 32)
+    round_keys : ndarray of shape (m, secrets, 32)
     """
     digest = hashlib.sha256(repr(terms).encode())
     for array in (members, public_keys, round_keys):
@@ -72,9 +110,9 @@ def setup_digest(terms: Terms, members: np.ndarray, public_keys: np.ndarray, rou
     return digest.digest()
 
 
-def roster_digest(setup: bytes, roster: np.ndarray) -> bytes:
-    """Binds every mask to the clients that share masks."""
-    return hashlib.sha256(setup + roster.tobytes()).digest()
+def mask_salt(setup: bytes, roster: np.ndarray, attempt: Attempt) -> bytes:
+    """Binds every mask to the clients that share masks, and to what is masked."""
+    return hashlib.sha256(setup + attempt.to_array().tobytes() + roster.tobytes()).digest()
 
 
 def seal_context(setup: bytes, dealer: int, holder: int) -> bytes:
@@ -82,23 +120,47 @@ def seal_context(setup: bytes, dealer: int, holder: int) -> bytes:
     return setup + f"parts of {dealer} for {holder}".encode()
 
 
-def self_mask(seed: bytes, roster: bytes, round_: int, client: int) -> bytes:
-    """Key of a client's own mask of a round."""
-    return keys.derive(seed, roster, f"self mask {client} round {round_}")
+def possession_place(client: int, at: int) -> str:
+    """Which key of a client is shown to be its own: 0 for that of the seals, then those of the masks."""
+    return f"of key {at} by {client}"
 
 
-def pair_mask(private: bytes, public: bytes, roster: bytes, round_: int, one: int, other: int) -> bytes:
-    """Key of the mask that two clients share in a round, the same from both sides.
+def part_hash(part: bytes, dealer: int, holder: int, secret: int, kind: int) -> bytes:
+    """Hash of one part."""
+    return keys.part_hash(part, f"of {dealer} for {holder} secret {secret} kind {kind}")
+
+
+def part_hashes(parts: np.ndarray, dealer: int, holder: int) -> np.ndarray:
+    """Hashes of all parts of a dealer for a holder, both of shape (secrets, 2, 16)."""
+    hashes = [
+        part_hash(parts[secret, kind].tobytes(), dealer, holder, secret, kind)
+        for secret, kind in np.ndindex(parts.shape[:2])
+    ]
+    return to_array(b"".join(hashes), *parts.shape)
+
+
+def opened_digest(hashes: np.ndarray) -> np.ndarray:
+    """What a holder says of the parts that it found in a seal, from their hashes of shape (secrets, 2, 16)."""
+    return to_array(hashlib.sha256(np.ascontiguousarray(hashes).tobytes()).digest())
+
+
+def self_mask(seed: bytes, salt: bytes, client: int) -> bytes:
+    """Key of a client's own mask."""
+    return keys.derive(seed, salt, f"self mask {client}")
+
+
+def pair_mask(private: bytes, public: bytes, salt: bytes, one: int, other: int) -> bytes:
+    """Key of the mask that two clients share, the same from both sides.
 
     Parameters
     ----------
     private, public : bytes
         Round keys of the one and of the other client, or the reverse.
-    roster : bytes
-        Its digest.
+    salt : bytes
+        `mask_salt`.
     """
-    purpose = f"pair mask {min(one, other)} {max(one, other)} round {round_}"
-    return keys.derive(keys.agree(private, public), roster, purpose)
+    purpose = f"pair mask {min(one, other)} {max(one, other)}"
+    return keys.derive(keys.agree(private, public), salt, purpose)
 
 
 def pair_sign(client: int, other: int) -> int:

@@ -53,8 +53,8 @@ def client_task(
     def entropy(purpose: str) -> np.random.SeedSequence:
         return np.random.SeedSequence(task.seed, spawn_key=(client, round_, zlib.crc32(purpose.encode())))
 
-    return ClientTask(
-        **task.__dict__,
+    return ClientTask.of(
+        task,
         client=client,
         round=round_,
         ledger=ledger,

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord
-from flwr.clientapp import ClientApp
+from flwr.app import Context, Message
 from network_loop import PRIVATE, Federation, rows, run, start
 from scipy import stats
 
@@ -15,10 +14,12 @@ pytest.importorskip("tensorflow")
 
 from baselines.dp_fedavg.server import DpFedAvgServer
 from dpforest.errors import BudgetExceeded, DPForestError
-from dpforest.ledger import Budget, Ledger, total_epsilon
-from fl_app.grids import InProcessGrid
-from fl_app.strategy import Cohort, MethodStrategy
+from dpforest.ledger import Budget, total_epsilon
+from fl_app.engine.in_process import InProcessGrid
+from strategies.federation.result import FederatedResult
+from strategies.federation.strategy import MethodStrategy
 from strategies.method import Arrays, ClientUpdate, TooFewClients
+from strategies.plan import MethodPlan
 
 SEEDED = {"server_noise": "seeded", "optimizer": "adam", "learning_rate": 0.02}
 
@@ -201,20 +202,24 @@ def test_delta_is_needed_and_batch_norm_is_not_possible() -> None:
         begin(batch_norm=[1])
 
 
+def _silent(message: Message, context: Context) -> Message:
+    raise TimeoutError
+
+
 @pytest.mark.parametrize(("name", "ends"), [("fedavg", True), ("dp_fedavg", False)])
 def test_the_end_of_a_run_says_nothing_about_a_client_that_is_protected(name: str, ends: bool) -> None:
     # Of one client that was asked none answers, and half are needed: only a method without a guarantee may stop.
     federation = start(name, clients=1, **({} if ends else {"server_noise": "seeded"}))
-    blank = Ledger(federation.task.budget, federation.method.unit, federation.method.trust)
-    strategy = MethodStrategy(federation.server, Cohort({0: 7}, {0: 7}, 1), {}, blank, min_share=0.5, timeout=1)
-    list(strategy.configure_train(1, ArrayRecord(), ConfigRecord(), InProcessGrid(ClientApp(), 1)))
+    plan = MethodPlan(name, {"hidden": [8]} | ({} if ends else SEEDED), federation.task.schema, 4.0, 1e-5, rounds=1)
+    strategy = MethodStrategy(plan, FederatedResult, nodes={0: 1000})
     if ends:
         with pytest.raises(TooFewClients):
-            strategy.aggregate_train(1, [])
+            strategy.start(InProcessGrid(_silent, 1))  # type: ignore[arg-type]
     else:
-        model, _ = strategy.aggregate_train(1, [])
-        assert model is not None
-        assert [failure.reason for failure in strategy.failures] == ["no answer in time"]
+        result = strategy.start(InProcessGrid(_silent, 1))  # type: ignore[arg-type]
+        assert len(result.arrays)
+        lost = [failure.reason for failure in result.failures]
+        assert lost == ["no answer in time", "no answer to the evaluation in time"]
 
 
 def test_a_client_that_diverges_counts_as_a_zero_update() -> None:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fl_app.config import compose_config, to_experiment
-from fl_app.experiment import Experiment
+from fl_app.engine.experiment import Experiment
 from fl_app.places import conf_folder
 
 SWEEP = yaml.safe_load((conf_folder() / "experiment" / "har_chapter.yaml").read_text())["hydra"]["sweeper"]["params"]

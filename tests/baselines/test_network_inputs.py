@@ -4,10 +4,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from network_loop import REGRESSION
+from network_loop import REGRESSION, run
 
-from baselines.mlp.inputs import Standard, from_outputs, row_sums, row_sums_sensitivity, targets, to_unit_range
+from baselines.dp_sgd.settings import DpSgdSettings
+from baselines.mlp.inputs import (
+    Standard,
+    from_outputs,
+    n_inputs,
+    row_sums,
+    row_sums_sensitivity,
+    targets,
+    to_unit_range,
+)
 from dpforest.errors import DPForestError
+from dpforest.ledger import Budget
 from dpforest.schema import Feature, Schema
 
 SCHEMA = Schema(
@@ -64,3 +74,37 @@ def test_a_servers_standard_is_not_believed() -> None:
     for bad in ({}, {**good, "inputs/scale": np.zeros(2)}, {**good, "inputs/mean": np.array([0, np.nan])}):
         with pytest.raises(DPForestError, match="inputs/"):
             Standard.read(bad, 2)
+
+
+GAPS = Schema((Feature("a", 0, 10, missing="branch"), Feature("b", -1, 1)), classes=("u", "v"))
+
+
+def test_a_missing_cell_is_the_middle_and_an_input_more_says_so() -> None:
+    X, _ = GAPS.check_matrix([[np.nan, 1], [0, 0], [10, -1]])
+    assert n_inputs(GAPS) == 3
+    np.testing.assert_array_equal(to_unit_range(X, GAPS), [[0, 1, 1], [-1, 0, 0], [1, -1, 0]])
+    assert DpSgdSettings(hidden=[4]).architecture(GAPS).inputs == 3
+
+
+@given(st.integers(0, 8), st.integers(0, 2**32))
+def test_a_row_with_gaps_moves_the_sums_by_no_more_than_their_sensitivity(n: int, seed: int) -> None:
+    cells = np.random.default_rng(seed).choice([np.nan, 0.0, 10.0], (n + 1, 2))
+    cells[:, 1] = np.where(np.isnan(cells[:, 1]), 0, 1)
+    unit = to_unit_range(GAPS.check_matrix(cells)[0], GAPS)
+    moved = np.linalg.norm(row_sums(unit) - row_sums(unit[:n]))
+    assert moved <= row_sums_sensitivity(n_inputs(GAPS)) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("method", ["dp_sgd", "fedavg", "centralized_mlp", "standalone_mlp"])
+def test_a_network_learns_from_what_is_missing(method: str) -> None:
+    pytest.importorskip("tensorflow")
+    rng = np.random.default_rng(0)
+    cells = rng.uniform([0, -1], [10, 1], (600, 2))
+    cells[rng.random(600) < 0.5, 0] = np.nan
+    X, y = GAPS.check_matrix(cells)[0], np.isnan(cells[:, 0]).astype(np.int64)
+    options = {"budget": Budget(30.0, 1e-5), "standardize": "private", "learning_rate": 0.5, "batch": 100, "steps": 20}
+    if method != "dp_sgd":
+        options = {"budget": Budget(float("inf")), "epochs": 10, "standardize": "own" if "mlp" in method else "public"}
+    federation = run(method, {0: (X, y), 1: (X, y)}, clients=2, schema=GAPS.with_rows(600), **options)
+    assert not federation.failures
+    assert (federation.predict(0, X).argmax(axis=1) == y).mean() > 0.95

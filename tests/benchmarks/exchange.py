@@ -16,10 +16,10 @@ from flwr.superlink.grid import InMemoryGrid
 
 from fl_app.client_app import app
 from fl_app.config import compose_config, to_experiment
-from fl_app.grids import roster, wait_for_nodes
+from fl_app.engine.run import run_experiment
+from fl_app.engine.simulation import SimulationSession
 from fl_app.quiet import quiet_frameworks
-from fl_app.run import run_experiment
-from fl_app.session import SimulationSession
+from strategies.federation.roster import roster, wait_for_nodes
 from strategies.messages import CONFIG
 
 _REPEATS = 3

@@ -102,7 +102,7 @@ def test_a_whole_gaussian_run_keeps_its_promise(kind: str) -> None:
 
 def test_a_whole_pure_run_keeps_its_promise() -> None:
     budget = Budget(1.0)
-    found = [evidence("target", table, budget, seed) for table in (True, False) for seed in range(40)]
+    found = [evidence("target", table, budget, seed) for table in (True, False) for seed in range(150)]
     assert 0.95 < np.abs(found).max() <= 1 + 1e-9, "no run at all is likelier by more than epsilon"
     assert excess("target", budget, 0.9) < 0.03
     assert excess("target", budget, 0.9, halved=True) > 0.08, "half the noise is found out"

@@ -21,8 +21,9 @@ from dpforest.boosting import (
     make_plan,
     release_marginals,
 )
-from dpforest.boosting.bins import count_marginals
-from dpforest.boosting.trees import nominal_shares, random_structure
+from dpforest.boosting.bins import Marginals, count_marginals
+from dpforest.boosting.sizes import nominal_sizes
+from dpforest.boosting.trees import Splits, random_structure, split_shares
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.forest import feature_importances, load, save, validate
 from dpforest.ledger import Budget, Ledger, gaussian_mu
@@ -160,10 +161,18 @@ def test_sums_and_scores_agree_with_the_forest() -> None:
             assert sums[tree, leaf, 3] == plan.count_unit * inside.sum()
 
 
+def even_marginals(cuts: np.ndarray) -> Marginals:
+    """Numeric columns with these cuts, at equal shares of 100 records."""
+    shares = np.linspace(0, 1, cuts.shape[1] + 2)
+    return Marginals(cuts, np.tile(shares, (len(cuts), 1)), (), 100.0, np.array([0.5, 0.5]))
+
+
 def test_random_trees_ask_what_is_not_yet_known() -> None:
     """Every question has a cut inside its node's box, unless the box has none of any feature."""
     cuts = np.array([[1.0, 1.0, 2.0, 3.0], [5.0, 6.0, 7.0, 8.0], [4.0, 4.0, 4.0, 4.0]])
-    structure = random_structure(40, 4, cuts, np.array([0.2, 0.3, 0.5]), np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    splits = Splits.draw(even_marginals(cuts), rng)
+    structure = random_structure(40, 4, splits, np.array([0.2, 0.3, 0.5]), rng)
     repeated = 0
     for tree in range(40):
         boxes = {0: [(-math.inf, math.inf)] * 3}
@@ -179,13 +188,14 @@ def test_random_trees_ask_what_is_not_yet_known() -> None:
                 boxes[child] = [*boxes[node]]
                 boxes[child][feature] = side
     assert repeated < 60
-    shares = nominal_shares(structure, cuts)
-    assert [s.shape for s in shares] == [(40, 1), (40, 2), (40, 4), (40, 8), (40, 16)]
-    assert all(np.allclose(level.sum(axis=1), 1) for level in shares)
+    sizes = nominal_sizes(split_shares(structure, splits), 1.0)
+    assert [s.shape for s in sizes] == [(40, 1), (40, 2), (40, 4), (40, 8), (40, 16)]
+    assert all(np.allclose(level.sum(axis=1), 1) for level in sizes)
 
 
 def test_where_no_cut_is_left_a_tree_repeats_itself() -> None:
-    structure = random_structure(3, 3, np.array([[0.5, 0.5]]), np.ones(1), np.random.default_rng(0))
+    splits = Splits.draw(even_marginals(np.array([[0.5, 0.5]])), np.random.default_rng(0))
+    structure = random_structure(3, 3, splits, np.ones(1), np.random.default_rng(0))
     assert (structure.feature == 0).all()
 
 

@@ -76,7 +76,7 @@ def edited_tree(tree, **changes):
         (edited(importances={"a": 1.0, "b": 0.0, "c": "much"}), "importances must be numbers"),
         (edited(importances={"a": 1.0, "b": 0.0, "c": float("inf")}), "importances must be finite numbers"),
         (edited(notes="mine"), "the file has .*'notes'"),
-        (edited(version=2), "version 2; this release reads version 1: update dpforest"),
+        (edited(version=3), "version 3; this release reads versions 1 and 2: update dpforest"),
         (edited(version="1"), "version '1'; .*save the forest again"),
         (edited(version=True), "version True"),
         (edited(trees=[]), "trees must be a list of one or more"),
@@ -243,9 +243,9 @@ def test_columns_are_matched_by_name_and_never_by_position():
     np.testing.assert_array_equal(SCHEMA.matrix(table), [[-1, 3, 1], [0.5, 4, 2]])  # -9 is clipped to -1
     with pytest.raises(SchemaError, match=r"'b' is missing \(is it 'B'\?\).*by name, needed are a, b, c"):
         SCHEMA.matrix({"a": [1], "B": [1], "c": [1]})
-    with pytest.raises(SchemaError, match="column 'b' holds what is no number"):
+    with pytest.raises(SchemaError, match="row 0: column 'b' is 'one', not a finite number"):
         SCHEMA.matrix(table | {"b": ["one", "two"]})
-    with pytest.raises(SchemaError, match="row 1 is nan"):
+    with pytest.raises(SchemaError, match="row 1: column 'b' is '', which is missing: fill it"):
         SCHEMA.matrix(table | {"b": [1.0, float("nan")]})
 
 
@@ -255,5 +255,5 @@ def test_a_categorical_column_is_one_column_of_a_table():
     schema = Schema.from_dict(plain)
     assert schema.columns == ["a", "side"]
     np.testing.assert_array_equal(schema.matrix({"side": ["right", "left"], "a": [0, 1]}), [[0, 0, 1], [1, 1, 0]])
-    with pytest.raises(SchemaError, match="column 'side' holds 'up', which is not among"):
+    with pytest.raises(SchemaError, match="column 'side' is 'up', which is not among"):
         schema.matrix({"side": ["up"], "a": [0]})

@@ -18,7 +18,7 @@ from dpforest.growers.regression import RegressionSettings
 from dpforest.settings import Auto, OneOf, Option, Range, Says, Settings, check_setting, describe
 from fl_app.data import Evaluation, Partition
 from fl_app.data.registry import SOURCES
-from fl_app.experiment import Experiment, Privacy
+from fl_app.engine.experiment import Experiment, Privacy
 from strategies.registry import get_method
 
 METHODS = ["one_shot", "boost", "fext", "ldp_bagging", "lrf", "pp_fgrf", "pp_fprf", "fedavg", "dp_fedavg",

@@ -99,7 +99,7 @@ def test_options_are_shown_with_meaning_type_and_default(strategy: str, capsys: 
     ("line", "words"),
     [
         ("dpforest co", ["compare", "completion"]),
-        ("dpforest data ", ["check", "download", "make"]),
+        ("dpforest data ", ["check", "download", "make", "schema"]),
         ("dpforest run strategy=one", ["strategy=one_shot", "strategy=one_shot_published"]),
         ("dpforest sweep strategy=boost,lr", ["strategy=boost,lrf"]),
         ("dpforest run privacy.e", ["privacy.epsilon="]),

@@ -16,7 +16,7 @@ COMMANDS = {
     "configuration": (*RUN, "seed=1", "--cfg", "job", "strategy=fext"),
     "searched": (*RUN, "--info", "searchpath"),
     **{name: (f"fl_app.{name}", "--help") for name in ("compare", "report", "predict", "export")},
-    **{name: (f"fl_app.data.{name}", "--help") for name in ("check", "download", "make_exercise")},
+    **{name: (f"fl_app.data.{name}", "--help") for name in ("check", "schema", "download", "make_exercise")},
 }
 
 

@@ -16,8 +16,8 @@ from dpforest.errors import DPForestError
 from fl_app import server_app
 from fl_app.client_app import app
 from fl_app.config import check_overrides, compose_config, split_overrides, to_experiment
-from fl_app.experiment import ConfigurationError, Experiment
-from fl_app.grids import InProcessGrid
+from fl_app.engine.experiment import ConfigurationError, Experiment
+from fl_app.engine.in_process import InProcessGrid
 from fl_app.places import conf_folder
 from strategies.registry import get_method
 

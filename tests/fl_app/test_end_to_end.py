@@ -23,10 +23,10 @@ import pytest
 
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, to_experiment
-from fl_app.grids import InProcessGrid
+from fl_app.engine.in_process import InProcessGrid
+from fl_app.engine.run import run_experiment
 from fl_app.results.finished import read_run
 from fl_app.results.run_folder import find_runs
-from fl_app.run import run_experiment
 
 ROOT = Path(__file__).resolve().parents[2]
 OVERRIDES = ["strategy.depth=4", "strategy.trees=1", "partition.clients=2"]

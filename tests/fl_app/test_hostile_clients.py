@@ -33,14 +33,15 @@ from hand_made import (
 from dpforest.errors import DPForestError
 from dpforest.ledger import total_epsilon
 from fl_app.client_app import app as client_app
-from fl_app.experiment import Experiment
-from fl_app.grids import InProcessGrid, roster
+from fl_app.engine.experiment import Experiment
+from fl_app.engine.in_process import InProcessGrid
+from fl_app.engine.run import run_experiment
 from fl_app.jobs import run_job
-from fl_app.owner import Refused
 from fl_app.results.text import run_table
-from fl_app.run import run_experiment
+from strategies.federation.roster import roster
 from strategies.messages import ARRAYS, CONFIG, METRICS, error_content
 from strategies.method import TooFewClients
+from strategies.node.consent import Refused
 
 BAD = 2
 
@@ -440,7 +441,7 @@ def test_a_finished_model_is_not_lost_to_a_fact_about_it(
 
     for name in ("report", "client_facts"):
         monkeypatch.setattr(f"strategies.one_shot.server.OneShotServer.{name}", fail)
-    monkeypatch.setattr("fl_app.metrics.summarize", fail)
+    monkeypatch.setattr("strategies.metrics.summarize", fail)
     run_job(make(dataset), InProcessGrid(client_app, CLIENTS), tmp_path / "run")
     assert (tmp_path / "run" / "model" / "forest.json").is_file()
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test_rows"] == 4 * 18
@@ -645,7 +646,7 @@ def test_a_refusal_poisons_no_log_and_hides_no_failure(
 
     with caplog.at_level(logging.INFO):
         done = run(make(dataset), app=Interfering({BAD: refuse}, kind))
-    said = [record.getMessage() for record in caplog.records if record.name == "fl_app.strategy"]
+    said = [record.getMessage() for record in caplog.records if record.name == "strategies.federation.strategy"]
     assert all(line.isprintable() and len(line) < 600 for line in said)
     owner_decides = kind == "evaluate" and answer["refused"] is True
     assert [failure.client for failure in done.failures] == ([] if owner_decides else [BAD])

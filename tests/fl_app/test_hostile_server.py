@@ -12,21 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
-from hand_made import CLIENTS, SCHEMA, TREES, make, raw_array, table_rows, write_table
+from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
+from hand_made import SCHEMA, TREES, make, raw_array, table_rows, write_table
+from one_node import ALL_RUNS, ask, error, node, own
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import Ledger
-from fl_app.budget_file import BudgetFile
-from fl_app.client_app import app, is_simulated
+from fl_app.client_app import app
 from fl_app.data import build_source, node_data
-from fl_app.experiment import ConfigurationError, Experiment
-from fl_app.grids import InProcessGrid, roster
-from fl_app.node_state import node_secret
-from fl_app.run import run_experiment
+from fl_app.engine.experiment import ConfigurationError, Experiment
+from fl_app.engine.in_process import InProcessGrid
+from fl_app.engine.node_state import node_secret
+from fl_app.engine.run import run_experiment
+from strategies.federation.roster import roster
+from strategies.flower_compat import is_simulated
 from strategies.messages import ARRAYS, CONFIG, METRICS, RowsChanged
+from strategies.node.budget_file import BudgetFile
 
-ALL_RUNS = "all runs together would spend more than this node's owner allows"
 SECRET = "0.7071067811"  # a cell of the data
 
 
@@ -36,47 +38,12 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def _outside_of_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
+def _identified() -> None:
     InProcessGrid(app, 1)  # gives this process the identity that Flower's messages need
-    monkeypatch.delitem(sys.modules, "ray", raising=False)
-
-
-def node(simulated: bool = False, **settings: Any) -> Context:
-    """A node that plays client 0."""
-    config = {"partition-id": 0} | ({"in-process": True} if simulated else {}) | settings
-    return Context(run_id=1, node_id=1000, node_config=config, state=RecordDict(), run_config={})
-
-
-def ask(
-    context: Context,
-    experiment: Experiment | str,
-    kind: str = MessageType.TRAIN,
-    arrays: Mapping[str, Any] | None = None,
-    /,
-    **config: Any,
-) -> RecordDict:
-    """Send one message and return the content of the reply; a setting of None is left out."""
-    text = experiment if isinstance(experiment, str) else experiment.to_json()
-    settings = {"experiment": text, "run": "run 1", "clients": CLIENTS, "round": 1} | config
-    content = RecordDict({CONFIG: ConfigRecord({k: v for k, v in settings.items() if v is not None})})
-    if arrays is not None:
-        plain = {k: v if isinstance(v, Array) else Array(np.ascontiguousarray(v)) for k, v in arrays.items()}
-        content[ARRAYS] = ArrayRecord(plain)
-    return app(Message(content, 1000, kind), context).content
-
-
-def error(reply: RecordDict) -> str:
-    assert set(reply) == {CONFIG}, "a refusal carries no arrays and no metrics"
-    return str(reply[CONFIG]["error"])
 
 
 def epsilon_of(reply: RecordDict) -> float:
     return Ledger.from_dict(json.loads(str(reply[CONFIG]["ledger"]))).guarantee().epsilon
-
-
-def own(dataset: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-    """The node configuration of an owner who says where the data is, and allows what `make` asks."""
-    return {"data-path": str(dataset["path"]), "max-epsilon": 2.0, **settings}
 
 
 def for_nodes(dataset: Mapping[str, Any], **options: Any) -> Experiment:
@@ -129,7 +96,7 @@ def test_a_message_without_settings_is_answered() -> None:
 @pytest.mark.parametrize("number", [None, -1, "0", 1.0, True])
 def test_a_node_without_a_number_takes_no_part(dataset: dict[str, Any], number: Any) -> None:
     context = node(simulated=True)
-    context.node_config = {"in-process": True} | ({} if number is None else {"partition-id": number})
+    context.node_config = {} if number is None else {"partition-id": number}
     assert "partition-id" in error(ask(context, make(dataset)))
 
 
@@ -250,16 +217,17 @@ def test_seeded_noise_is_for_simulations_only(dataset: dict[str, Any]) -> None:
     assert len({tuple(values) for values in real}) > 1, "nobody can replay the noise of a real node"
 
 
-def test_what_a_message_says_does_not_make_a_node_simulated(
+def test_what_a_message_or_a_setting_says_does_not_make_a_node_simulated(
     dataset: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = node()
     ask(context, make(dataset), **{"in-process": True})
     assert not is_simulated(context)
-    assert not is_simulated(node(**{"in-process": "false"}))
-    for started in (False, True):  # the engine's actors, and only they, run in a process of Ray
-        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda started=started: started))
-        assert is_simulated(node()) == started
+    assert not is_simulated(node(**{"in-process": True, "num-partitions": 2}))
+    # Nor does a Ray that the owner's own code has started in the process of a real node.
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True))
+    assert not is_simulated(node())
+    assert is_simulated(node(simulated=True))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from fl_app.commands.cli import main as dpforest
 from fl_app.commands.expansion import expand
 from fl_app.commands.job import objective
 from fl_app.config import compose_config, plain_overrides
-from fl_app.experiment import ConfigurationError
+from fl_app.engine.experiment import ConfigurationError
 from fl_app.results.rows import read_runs
 from fl_app.results.run_folder import find_failed, find_runs
 

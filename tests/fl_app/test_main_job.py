@@ -24,14 +24,14 @@ from dpforest.settings import Settings
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, to_experiment
 from fl_app.data import DataError
-from fl_app.grids import InProcessGrid
+from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs import run_job
-from fl_app.metrics import memorization_rate
 from fl_app.report.page import write_report
 from fl_app.results.finished import read_run
 from fl_app.results.run_folder import find_runs
 from strategies import registry
 from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, Method, Public, Released, ServerSide, Update
+from strategies.metrics import memorization_rate
 
 FILES = {"config.yaml", "metrics.json", "rounds.csv", "clients.csv", "privacy.json", "run.log", "model"}
 

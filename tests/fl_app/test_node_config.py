@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from flwr.app import MessageType
 from hand_made import SCHEMA, make, raw_array, write_table
-from test_hostile_server import ask, error, node, own
+from one_node import ask, error, node, own
 
-from fl_app.budget_file import BudgetFile
 from fl_app.client_app import app
-from fl_app.grids import InProcessGrid
-from fl_app.owner import KEYS
+from fl_app.engine.in_process import InProcessGrid
 from strategies.messages import ARRAYS
+from strategies.node.budget_file import BudgetFile
+from strategies.node.consent import KEYS
 
 
 @pytest.fixture(scope="module")

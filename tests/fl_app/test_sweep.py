@@ -16,7 +16,7 @@ from hand_made import make, write_table
 from fl_app.commands.cli import main as dpforest
 from fl_app.commands.expansion import expand
 from fl_app.config import compose_config
-from fl_app.experiment import ConfigurationError
+from fl_app.engine.experiment import ConfigurationError
 from fl_app.results.run_folder import OutputError, failure_of, find_failed, find_runs, write_failure
 from fl_app.sweep import Missing, place_runs, resume_option, split_resume
 
@@ -193,7 +193,7 @@ def test_an_interrupt_while_the_report_is_written_says_how_to_go_on(
 
 def test_an_experiment_is_recognised_by_its_folder(tmp_path: Path) -> None:
     from fl_app.client_app import app as client_app
-    from fl_app.grids import InProcessGrid
+    from fl_app.engine.in_process import InProcessGrid
     from fl_app.jobs import run_job
 
     dataset = write_table(tmp_path)

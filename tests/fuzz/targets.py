@@ -28,15 +28,15 @@ from dpforest.forest.json_format import to_dict
 from dpforest.guarantee import OWNER_ONLY, RECORD_UNIT
 from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.schema import Schema
-from fl_app.accounts import Account
 from fl_app.client_app import app as client_app
 from fl_app.data.table_file import read_table
-from fl_app.experiment import Experiment
-from fl_app.grids import InProcessGrid
-from fl_app.metrics import check_sums, classification_sums, joint_metrics, regression_sums
+from fl_app.engine.experiment import Experiment
+from fl_app.engine.in_process import InProcessGrid
 from fl_app.results.finished import read_run
+from strategies.federation.accounts import Account
 from strategies.messages import ARRAYS, CONFIG, METRICS, read_update, to_arrays_record
 from strategies.method import Charges
+from strategies.metrics import check_sums, classification_sums, joint_metrics, regression_sums
 from tests.dpforest.made_up_forests import REGRESSION, SCHEMA, made_up_forest, schema_of
 from tests.dpforest.sound_forests import assert_serves_everybody, mutated
 from tests.fuzz.mutations import damaged, damaged_plain

@@ -24,8 +24,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, Message
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, GaussianSums, Paid, Selection
 from dpforest.noise import Noise
 from fl_app.client_app import app
-from fl_app.grids import InProcessGrid
-from fl_app.node_state import SECRET
+from fl_app.engine.in_process import InProcessGrid
+from fl_app.engine.node_state import SECRET
 from strategies.messages import ARRAYS, CONFIG
 from strategies.registry import get_method
 
@@ -103,8 +103,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Given]]:
         return draw(self, same, noise, times)
 
     monkeypatch.setattr(Paid, "draw", watched)
-    monkeypatch.setattr("fl_app.client_app.Secure", Open)
-    monkeypatch.delitem(__import__("sys").modules, "ray", raising=False)
+    monkeypatch.setattr("strategies.node.answer.Secure", Open)
     InProcessGrid(app, 1)  # gives this process the identity that Flower's messages need
     return seen  # type: ignore[return-value]
 

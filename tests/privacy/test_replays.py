@@ -17,7 +17,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, Message
 from dpforest.ledger import Entry, Ledger, total_epsilon
 from dpforest.mechanisms import Paid
 from fl_app.client_app import app
-from fl_app.grids import InProcessGrid
+from fl_app.engine.in_process import InProcessGrid
 from strategies.messages import ARRAYS, CONFIG
 
 RUNS, MESSAGES = 3, 8

@@ -26,7 +26,7 @@ def task(epsilon: float = 1.0, **options: Any) -> Task:
 
 def client_task(public: Task, client: int = 0) -> ClientTask:
     noise: Callable[[str], Noise] = lambda purpose: Seeded(client * 100 + len(purpose))  # noqa: E731
-    return ClientTask(**public.__dict__, client=client, ledger=Ledger(public.budget), noise=noise,
+    return ClientTask.of(public, client=client, ledger=Ledger(public.budget), noise=noise,
                       rng=lambda purpose: np.random.default_rng(0))  # fmt: skip
 
 

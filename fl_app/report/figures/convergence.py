@@ -18,7 +18,7 @@ from dpforest.errors import DPForestError
 from dpforest.guarantee import RECORD_UNIT
 from dpforest.ledger import rounded_up
 from fl_app.data import client_data
-from fl_app.experiment import Experiment
+from fl_app.engine.experiment import Experiment
 from fl_app.report.figures.style import PUBLISHED, guarantee_words, legend_below, log_axis
 from fl_app.report.sections import Section
 from strategies.look import Look

@@ -12,12 +12,12 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from dpforest.guarantee import RECORD_UNIT
 from dpforest.ledger import rounded_up
-from fl_app.metrics import metrics_of
 from fl_app.report.figures.style import EPSILON, PUBLISHED, guarantee_words, legend_below, one_panel
 from fl_app.report.papers.published import published_on, source_of
 from fl_app.report.sections import Section
 from fl_app.results.finished import PRIVATE
 from strategies.look import Look
+from strategies.metrics import metrics_of
 
 _LINES = ("-", "--", ":", "-.")
 _NONE = pd.Series(dtype=float)

@@ -13,12 +13,12 @@ from matplotlib.ticker import MaxNLocator
 
 from dpforest.explain import compare_importances, mean_stability
 from dpforest.ledger import rounded_up
-from fl_app.metrics import Metric, metrics_of
 from fl_app.report.figures.style import PUBLISHED, guarantee_words, legend_below, one_panel, spread
 from fl_app.report.papers.published import published_on
 from fl_app.report.sections import Section
 from fl_app.results.finished import FinishedRun
 from fl_app.results.text import columns
+from strategies.metrics import Metric, metrics_of
 
 _TOP = 5  # features whose overlap is counted
 _SHOWN = 12  # features in the bars

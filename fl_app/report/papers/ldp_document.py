@@ -11,8 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dpforest.ledger import rounded_up
-from fl_app.experiment import LEVELS
-from fl_app.metrics import metrics_of
+from fl_app.engine.experiment import LEVELS
 from fl_app.report.figures.style import legend_below, log_axis, spread
 from fl_app.report.papers.published import published
 from fl_app.report.sections import Section
@@ -20,6 +19,7 @@ from fl_app.results.finished import FinishedRun
 from fl_app.results.rows import distinct_by_method, setting_label
 from fl_app.results.run_folder import FOREST
 from fl_app.results.text import columns
+from strategies.metrics import metrics_of
 
 _STEPS = {"training_ms": "training", "noise_ms": "noise", "packing_ms": "packing", "aggregation_ms": "aggregation"}
 _TOP = 5

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dpforest.cells import number
 from fl_app.data import DataError, DataSource, build_source, node_data
-from fl_app.data.cells import ArrowColumn, number
+from fl_app.data.cells import ArrowColumn
 from fl_app.data.quality import SENSORS
 from fl_app.data.table_file import read_table
 

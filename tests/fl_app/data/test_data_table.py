@@ -159,8 +159,11 @@ def test_regression(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
             r"line 1: no column 'dose' \(is it 'doze'\?\); add or rename it, there are client",
         ),
         (CSV.replace("client", "who"), "table.csv, line 1: no column 'client'"),
-        (CSV.replace("1.5", ""), "subject a: table.csv, line 2: column 'dose' is '', not a finite number"),
-        (CSV.replace(",3,", ",nan,"), "line 4: column 'dose' is 'nan', not a finite number"),
+        (
+            CSV.replace("1.5", ""),
+            "subject a: table.csv, line 2: column 'dose' is '', which is missing: fill it, or say in the schema",
+        ),
+        (CSV.replace(",3,", ",nan,"), "line 4: column 'dose' is 'nan', which is missing"),
         (CSV.replace(",3,", ",inf,"), "line 4: column 'dose' is 'inf', not a finite number"),
         (CSV.replace("30", "thirty"), "line 2: column 'age' is 'thirty', not a finite number"),
         (CSV.replace("south", "east"), "line 2: column 'site' is 'east', which is not among its categories"),

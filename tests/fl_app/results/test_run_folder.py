@@ -16,7 +16,7 @@ import pytest
 from hand_made import CLIENTS, Interfering, make, write_table
 
 from fl_app.client_app import app as client_app
-from fl_app.grids import InProcessGrid
+from fl_app.engine.in_process import InProcessGrid
 from fl_app.interrupts import interruptible
 from fl_app.jobs import default_output, run_job
 from fl_app.results.rows import write_results
@@ -135,7 +135,7 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from hand_made import CLIENTS, Interfering, make
-from fl_app.grids import InProcessGrid
+from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs import run_job
 
 def wait(message, honest):

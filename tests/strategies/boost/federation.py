@@ -52,8 +52,8 @@ class Federation:
         noise: Callable[[str], Noise] = lambda purpose: Seeded(  # noqa: E731
             np.random.SeedSequence(7, spawn_key=(client, self.exchange_number, len(purpose)))
         )
-        task = ClientTask(
-            **self.task.__dict__, client=client, round=self.exchange_number, ledger=self.ledgers[client], noise=noise,
+        task = ClientTask.of(
+            self.task, client=client, round=self.exchange_number, ledger=self.ledgers[client], noise=noise,
             rng=lambda purpose: np.random.default_rng(0), state=self.states[client], config=config,
         )  # fmt: skip
         update = BoostClient().train(task, *self.rows[client], arrays)

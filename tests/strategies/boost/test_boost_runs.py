@@ -11,12 +11,12 @@ from flwr.app import Message
 from hand_made import Act, Interfering, make, run, write_table
 
 from fl_app.client_app import app as client_app
-from fl_app.experiment import Experiment
-from fl_app.grids import InProcessGrid
+from fl_app.engine.experiment import Experiment
+from fl_app.engine.in_process import InProcessGrid
+from fl_app.engine.run import Run, run_experiment
 from fl_app.report.gather import gather
 from fl_app.results.run_folder import RunFolder
 from fl_app.results.text import run_table
-from fl_app.run import Run, run_experiment
 from strategies.messages import CONFIG
 from strategies.method import TooFewClients
 

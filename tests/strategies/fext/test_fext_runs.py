@@ -15,7 +15,7 @@ from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
 from fl_app.commands.cli import main as dpforest
 from fl_app.config import compose_config, to_experiment
-from fl_app.grids import InProcessGrid
+from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs import run_job
 from fl_app.report.figures.catalogue import write_all
 from fl_app.report.figures.rounds import stability_rows

@@ -18,7 +18,7 @@ from hand_made import make, run
 from sklearn.ensemble import ExtraTreesClassifier
 
 from fl_app.data import client_data
-from fl_app.experiment import Experiment
+from fl_app.engine.experiment import Experiment
 from strategies.pp_fprf import GlobalSettings
 
 REAL = Path(os.environ.get("DPFOREST_DATA", "")) / "hapt"

@@ -17,12 +17,12 @@ from users import SCHEMA, client_task, rows
 
 from dpforest.errors import DPForestError
 from dpforest.forest import load
-from fl_app.beside import add_runs_beside
 from fl_app.client_app import app as client_app
 from fl_app.commands.cli import main as dpforest
 from fl_app.config import compose_config, to_experiment
 from fl_app.data import client_data
-from fl_app.grids import InProcessGrid
+from fl_app.engine.comparisons import add_runs_beside
+from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs import run_job
 from strategies.messages import BadMessage, RowsChanged, to_arrays_record
 from strategies.method import TooFewClients
@@ -364,7 +364,7 @@ def test_a_phase_that_does_not_exist_is_refused(phase: str | None) -> None:
 
 
 def test_a_real_node_shows_nobody_its_model(table: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fl_app.client_app._shows_own_model", lambda context: False)
+    monkeypatch.setattr("strategies.node.answer._shows_own_model", lambda task: False)
     done = run(personal(table))
     assert all("kept" not in row for row in done.clients)
     # Its exact counts would show in metrics on rows that a server knows.

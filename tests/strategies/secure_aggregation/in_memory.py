@@ -1,13 +1,16 @@
-"""Clients and a server in one process, with clients that drop out at chosen exchanges."""
+"""Clients and a server in one process, with clients that drop out, or lie, at chosen exchanges."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
+from dpforest.errors import DPForestError
 from strategies.method import Arrays
 from strategies.secure_aggregation import Phase, SecureSummer, SumCollector, Terms, Total
+
+Lie = Callable[[Phase, dict[str, np.ndarray]], Arrays]
 
 
 class Federation:
@@ -17,16 +20,19 @@ class Federation:
         self.terms = terms
         self.collector = SumCollector(terms, length)
         self.states = {client: SecureSummer(client, terms).to_bytes() for client in range(terms.clients)}
+        self.refused: dict[int, str] = {}
 
     def reply(self, client: int, message: Arrays, vector: np.ndarray, phase: Phase | None = None) -> Arrays:
         summer = SecureSummer.from_bytes(self.states[client], self.terms)
         phase = phase or self.collector.phase
         if phase is Phase.ADVERTISE:
-            answer = summer.advertise()
+            answer = summer.advertise(message)
         elif phase is Phase.SHARE:
             answer = summer.share(message)
         elif phase is Phase.MASK:
             answer = summer.mask(message, vector)
+        elif phase is Phase.MASK_AGAIN:
+            answer = summer.mask_again(message)
         elif phase is Phase.UNMASK:
             answer = summer.unmask(message)
         else:
@@ -46,11 +52,27 @@ class Federation:
         return {client: answer for client, answer in answers.items() if client not in lost}
 
     def exchange(
-        self, vectors: Mapping[int, np.ndarray], unreached: Collection[int] = (), lost: Collection[int] = ()
+        self,
+        vectors: Mapping[int, np.ndarray],
+        unreached: Collection[int] = (),
+        lost: Collection[int] = (),
+        lies: Mapping[int, Lie] | None = None,
     ) -> Total | None:
-        return self.collector.receive(self.replies(vectors, unreached, lost))
+        """One exchange, in which a reply that is not sound costs its sender."""
+        sound = {}
+        for client, reply in self.replies(vectors, unreached, lost).items():
+            answer = dict(reply)
+            if lies and client in lies:
+                answer = dict(lies[client](self.collector.phase, answer))
+            try:
+                self.collector.check(client, answer)
+            except DPForestError as error:
+                self.refused[client] = str(error)
+                continue
+            sound[client] = answer
+        return self.collector.receive(sound)
 
-    def set_up(self, vectors: Mapping[int, np.ndarray]) -> None:
+    def set_up(self, vectors: Mapping[int, np.ndarray], lies: Mapping[int, Lie] | None = None) -> None:
         """The first two exchanges, with everybody."""
-        self.exchange(vectors)
-        self.exchange(vectors)
+        self.exchange(vectors, lies=lies)
+        self.exchange(vectors, lies=lies)

@@ -13,7 +13,7 @@ from strategies.messages import BadMessage
 from strategies.method import TooFewClients
 from strategies.secure_aggregation import Phase, SecureSummer, SumCollector, Terms, Total
 from strategies.secure_aggregation.server import PATIENCE
-from strategies.secure_aggregation.wire import MASKED, PARTS, SEALED
+from strategies.secure_aggregation.wire import MASKED
 
 
 @st.composite
@@ -151,7 +151,7 @@ def test_run_ends_when_clients_do_not_come_back(ready, gone: list[int]) -> None:
     assert (
         f"3 exchanges in a row came to no sum, the last because {6 - len(gone)} clients" in federation.collector.ended
     )
-    sums = [SecureSummer.from_bytes(state, federation.terms).round for state in federation.states.values()]
+    sums = [SecureSummer.from_bytes(state, federation.terms).attempt.round for state in federation.states.values()]
     assert max(sums) <= 1, "whoever is still there was asked for one vector in vain"
 
 
@@ -228,7 +228,7 @@ def test_sum_beyond_the_bound_of_all_clients_is_reported(ready) -> None:
     replies = federation.replies(vectors)
     reply = replies[3][MASKED].copy()
     reply[0] += np.uint32(10**6)  # as if a client had sent a million
-    federation.collector.receive({**replies, 3: {MASKED: reply}})
+    federation.collector.receive({**replies, 3: {**replies[3], MASKED: reply}})
     with pytest.raises(DPForestError, match="exceeds"):
         federation.exchange(vectors)
 
@@ -260,29 +260,8 @@ def test_replies_of_the_wrong_form_do_not_count(ready) -> None:
         federation.collector.check(17, replies[0])
 
 
-def test_wrong_part_of_a_secret_is_noticed(ready) -> None:
-    federation, vectors = ready()
-    federation.exchange(vectors, unreached=[1])
-    replies = federation.replies(vectors)
-    wrong = replies[0][PARTS] ^ 1
-    with pytest.raises(DPForestError, match="wrong secret"):
-        federation.collector.receive({**replies, 0: {PARTS: wrong}})
-
-
 def test_more_clients_than_agreed_are_refused() -> None:
     terms = Terms(2, 1, 10)
     collector = SumCollector(terms, 1)
     with pytest.raises(DPForestError, match="3 clients take part"):
-        collector.receive({client: SecureSummer(client, terms).advertise() for client in range(3)})
-
-
-def test_altered_seal_costs_only_the_client_it_was_for(ready) -> None:
-    federation, vectors = ready()
-    message = dict(federation.collector.message(4))
-    sealed = message[SEALED].copy()
-    sealed[0, 20] ^= 1
-    message[SEALED] = sealed
-    with pytest.raises(DPForestError, match="altered"):
-        federation.reply(4, message, vectors[4])
-    federation.exchange(vectors, unreached=[4])
-    assert federation.exchange(vectors).clients == (0, 1, 2, 3, 5)
+        collector.receive({c: SecureSummer(c, terms).advertise(collector.message(c)) for c in range(3)})

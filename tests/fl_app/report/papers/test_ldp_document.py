@@ -13,7 +13,7 @@ import yaml
 
 from fl_app.client_app import app as client_app
 from fl_app.config import compose_config, to_experiment
-from fl_app.grids import InProcessGrid
+from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs import run_job
 from fl_app.places import conf_folder
 from fl_app.report.figures.catalogue import write_all

@@ -1,0 +1,1 @@
+"""A Flower app that trains a private forest on tables of its own."""

@@ -1,0 +1,6 @@
+"""The ClientApp: rows of your own, everything else from dpforest."""
+
+from own_app.table import load
+from strategies import PrivateClientApp
+
+app = PrivateClientApp(load)

@@ -1,0 +1,249 @@
+"""One experiment on one grid: the single way through, whichever door was used."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from flwr.serverapp import Grid
+
+from dpforest import __version__
+from fl_app.data import describe_clipped, describe_dropped, is_large, user_type
+from fl_app.engine.experiment import Experiment
+from strategies.federation.evaluation import Evaluation
+from strategies.federation.result import Exchange, Failure, FederatedResult
+from strategies.federation.strategy import MethodStrategy
+from strategies.federation.traffic import Traffic
+from strategies.method import ServerSide
+from strategies.metrics import (
+    add_sums,
+    confusion_matrix,
+    count_rows,
+    finite,
+    joint_metrics,
+    memorization_rate,
+    metrics_of,
+    primary_metric,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Run:
+    """A finished run: what the run folder holds."""
+
+    experiment: Experiment
+    side: ServerSide
+    metrics: dict[str, Any]
+    rounds: list[dict[str, Any]]
+    clients: list[dict[str, Any]]
+    privacy: dict[str, Any]
+    failures: list[Failure] = field(default_factory=list)
+
+
+def run_experiment(
+    experiment: Experiment,
+    grid: Grid,
+    nodes: dict[int, int] | None = None,
+    on_round: Callable[[int, int, str], None] | None = None,
+) -> Run:
+    """Train and evaluate one experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    grid : Grid
+        A simulation, a federation of SuperNodes, or an in-process grid.
+    nodes : mapping of int to int, optional
+        Which node plays which client, if it is known from an earlier run on the same grid.
+    on_round : callable, optional
+        Called with the exchange, their number, and how it went.
+
+    Raises
+    ------
+    DPForestError
+        The experiment does not fit the grid, or its plan exceeds the budget; nothing was trained.
+    TooFewClients
+        Too many clients failed.
+    """
+    on_exchange = partial(_say, on_round) if on_round else None
+    strategy = MethodStrategy(
+        experiment, FederatedResult, min_clients=experiment.min_clients, nodes=nodes, on_exchange=on_exchange
+    )
+    result = strategy.start(grid, timeout=experiment.timeout)
+    _log_clipped(experiment)
+    rows = [_row(exchange) for exchange in result.exchanges]
+    return Run(
+        experiment=experiment,
+        side=result.side,
+        metrics=_metrics(experiment, result, rows),
+        rounds=rows,
+        clients=_client_rows(experiment, result),
+        privacy=_privacy(experiment, result),
+        failures=result.failures,
+    )
+
+
+def _log_clipped(experiment: Experiment) -> None:
+    """Say what was clipped or left out of rows that this machine has itself; a node says it to its owner alone."""
+    if experiment.source.on_nodes:
+        return
+    clipped = experiment.source.clipped()
+    if text := describe_clipped(clipped):
+        log.log(logging.WARNING if is_large(clipped) else logging.INFO, "%s: %s", experiment.source.name, text)
+    if text := describe_dropped(experiment.source.dropped()):
+        log.warning("%s: %s", experiment.source.name, text)
+
+
+def _row(exchange: Exchange) -> dict[str, Any]:
+    row = {
+        "round": exchange.number,
+        "answered": exchange.answered,
+        "asked": exchange.asked,
+        "bytes_down": exchange.training.down,
+        "bytes_up": exchange.training.up,
+        "train_seconds": round(exchange.training.seconds, 4),
+        **exchange.facts,
+    }
+    if exchange.evaluating is None:
+        return row
+    if exchange.evaluation:
+        sums = add_sums(each.sums for each in exchange.evaluation)
+        row |= joint_metrics([sums])
+        if "scores" in sums:
+            row["confusion"] = "; ".join(" ".join(map(str, line)) for line in confusion_matrix(sums))
+    return row | _evaluation_traffic(exchange.evaluating)
+
+
+def _evaluation_traffic(traffic: Traffic) -> dict[str, Any]:
+    return {"evaluation_bytes_down": traffic.down, "evaluation_seconds": round(traffic.seconds, 4)}
+
+
+def _say(on_round: Callable[[int, int, str], None], exchange: Exchange, side: ServerSide[Any]) -> None:
+    on_round(exchange.number, side.exchanges, _words(_row(exchange), side))
+
+
+def _words(row: dict[str, Any], side: ServerSide[Any]) -> str:
+    parts = [f"{row['answered']}/{row['asked']} clients"]
+    scores = [metric for metric in metrics_of() if metric.log and metric.name in row]
+    parts += [f"{metric.label} {row[metric.name]:{metric.log}}" for metric in scores]
+    if "confusion" in row:
+        parts.append(f"true by predicted [{row['confusion']}]")
+    if words := side.progress():
+        parts.append(words)
+    return ", ".join(parts)
+
+
+def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    evaluations, schema = result.evaluation, result.side.task.schema
+    metrics: dict[str, Any] = {}
+    if evaluations:
+        sums = add_sums(each.sums for each in evaluations)
+        metrics |= joint_metrics([sums])
+        primary = primary_metric(metrics).name
+        if primary not in metrics:
+            log.warning("no %s: it is not defined for these test rows", primary)
+        of_clients = [joint_metrics([each.sums]) for each in evaluations]
+        if scores := [own[primary] for own in of_clients if primary in own]:
+            metrics |= {"worst_client": min(scores), "best_client": max(scores)}
+        if "confusion" in sums:
+            metrics["confusion"] = confusion_matrix(sums)
+            metrics["classes"] = list(schema.classes)
+        metrics["test_rows"] = count_rows(sums)
+    metrics |= {
+        "clients": len(result.cohort.train),
+        "rounds": len(rows),
+        "bytes_down": sum(row["bytes_down"] for row in rows),
+        "bytes_up": sum(row["bytes_up"] for row in rows),
+        "seconds": round(result.seconds, 3),
+        "failures": len(result.failures),
+    }
+    if schema.rows:
+        # What uploading the rows in single precision would cost, by their public number: the true one is private.
+        metrics["public_rows"] = schema.rows
+        metrics["bytes_of_rows"] = 4 * (schema.n_features + 1) * schema.rows * len(result.cohort.train)
+    if evaluations and experiment.memorization:
+        metrics |= _memorization(experiment, evaluations)
+    return finite(metrics | _facts(result.side.report), "metrics")
+
+
+def _facts(tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a method tells about a finished run; the run is not lost where it cannot."""
+    try:
+        return tell()
+    except Exception as error:
+        log.warning("facts about the run are left out: %s: %s", type(error).__name__, error, exc_info=True)
+        return {}
+
+
+def _memorization(experiment: Experiment, evaluations: list[Evaluation]) -> dict[str, Any]:
+    rates = {
+        str(n): memorization_rate(
+            {each.client: each.by_owner[str(n)] for each in evaluations if str(n) in each.by_owner}
+        )
+        for n in experiment.memorization
+    }
+    # Each owner's tree on all test rows together: clients weigh as many rows as they have.
+    alone = {}
+    for owner in sorted({owner for each in evaluations for owner in each.by_owner.get("all", {})}):
+        those = [each for each in evaluations if owner in each.by_owner.get("all", {})]
+        rows = [sum(each.sums["confusion"]) for each in those]
+        right = [each.by_owner["all"][owner] * n for each, n in zip(those, rows, strict=True)]
+        alone[str(owner)] = sum(right) / sum(rows)
+    return {"memorization_rate": rates, "owner_accuracy": alone}
+
+
+def _client_rows(experiment: Experiment, result: FederatedResult) -> list[dict[str, Any]]:
+    by_client = {each.client: each for each in result.evaluation}
+    rows = []
+    for client, traffic in sorted(result.traffic.items()):
+        row: dict[str, Any] = {"client": client, "trains": client in result.cohort.train}
+        if experiment.partition.kind == "user_types":
+            row["type"] = user_type(experiment.partition, client, result.cohort.total)
+        if client in by_client:
+            sums = by_client[client].sums
+            row |= joint_metrics([sums]) | {"test_rows": count_rows(sums)}
+        row |= _facts(partial(result.side.client_facts, client, result.ledgers.get(client)))
+        row |= {"bytes_down": traffic.down, "bytes_up": traffic.up}
+        row["failures"] = sum(f.client == client for f in result.failures)
+        rows.append(row)
+    return rows
+
+
+def _privacy(experiment: Experiment, result: FederatedResult) -> dict[str, Any]:
+    """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
+    guarantee = replace(result.guarantee, unit=experiment.method.unit, trust=experiment.trust)
+    notes = []
+    if experiment.source.records_per_sample > 1 and guarantee.holds:
+        samples = experiment.source.records_per_sample
+        note = f"windows overlap: a raw sample is in up to {samples} records, so it is protected by {samples} x epsilon"
+        notes.append(note + (" and a larger delta" if guarantee.delta else ""))
+    if share := experiment.evaluation.public_share:
+        notes.append(
+            f"{share:g} of the test rows are declared public: the server may see them in clear, outside the guarantee"
+        )
+    return {
+        **guarantee.to_dict(),
+        "record": experiment.source.record,
+        "note": "; ".join(notes),
+        "evaluation": _about_evaluation(result),
+        "noise": "seeded: for simulation only" if result.noise == "seeded" else "secure",
+        "dpforest": __version__,
+        "clients": {str(client): ledger.to_dict() for client, ledger in sorted(result.ledgers.items())},
+    }
+
+
+def _about_evaluation(result: FederatedResult) -> str:
+    reported = (
+        "test metrics were reported in clear for the researcher; they are not"
+        if result.metrics_received
+        else "no client reported test metrics; they would not be"
+    )
+    text = f"{reported} part of the guarantee. Nor are the facts that a client takes part and how long its answers take"
+    if any(each.own_model for exchange in result.exchanges for each in exchange.evaluation or ()):
+        text += ", nor are the clients' own models, which only a simulation shows"
+    return text

@@ -1,0 +1,124 @@
+"""What a federated run gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from flwr.serverapp.strategy import Result
+
+from dpforest.forest import Forest
+from dpforest.ledger import Guarantee, Ledger
+from strategies.federation.cohort import Cohort
+from strategies.federation.evaluation import Evaluation
+from strategies.federation.ledgers import worst_protected
+from strategies.federation.traffic import Traffic
+from strategies.forests import read_model
+from strategies.messages import plain_arrays
+from strategies.method import ServerSide
+from strategies.metrics import joint_metrics
+
+
+@dataclass
+class Failure:
+    """A client whose contribution to an exchange was lost."""
+
+    round: int
+    client: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One exchange: what was asked, what came, and what the clients then said of the model.
+
+    Parameters
+    ----------
+    number : int
+        1-based.
+    asked, answered : int
+        Clients, and those of them with a sound answer.
+    training : Traffic
+    facts : mapping
+        `ServerSide.round_facts`.
+    evaluation : list of Evaluation or None
+        None where there was no new model.
+    evaluating : Traffic or None
+    """
+
+    number: int
+    asked: int
+    answered: int
+    training: Traffic
+    facts: Mapping[str, Any]
+    evaluation: list[Evaluation] | None = None
+    evaluating: Traffic | None = None
+
+
+@dataclass(kw_only=True, repr=False)
+class FederatedResult(Result):
+    """Flower's result, with what a private run has besides: exchanges, ledgers, and the guarantee that follows.
+
+    Parameters
+    ----------
+    side : ServerSide
+        The method's server, which holds the final model.
+    cohort : Cohort
+    exchanges : list of Exchange
+    ledgers : mapping of int to Ledger
+        By client; what may have been released counts as spent.
+    failures : list of Failure
+    noise : {"seeded", "secure"}
+        ``seeded`` if any client drew reproducible noise, as in simulations: then the guarantee is a researcher's.
+    metrics_received : bool
+        Whether any client reported test metrics, also such as were of no use.
+    traffic : mapping of int to Traffic
+        By client.
+    seconds : float
+    """
+
+    side: ServerSide[Any]
+    cohort: Cohort
+    exchanges: list[Exchange] = field(default_factory=list)
+    ledgers: Mapping[int, Ledger] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    noise: str = "secure"
+    metrics_received: bool = False
+    traffic: Mapping[int, Traffic] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def worst_client(self) -> int:
+        """The client with the weakest guarantee."""
+        return worst_protected(self.ledgers)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """That of the run: its worst-protected client's."""
+        return self.ledgers[self.worst_client].guarantee()
+
+    @property
+    def evaluation(self) -> list[Evaluation]:
+        """What clients reported about the final model."""
+        return self.exchanges[-1].evaluation or []
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Metrics of the final model over all clients' test rows together; empty if nobody reported."""
+        return joint_metrics(each.sums for each in self.evaluation) if self.evaluation else {}
+
+    def save(self, folder: str | Path) -> None:
+        """Write the final model into an existing folder."""
+        self.side.save(Path(folder))
+
+
+class ForestResult(FederatedResult):
+    """The result of a method whose model is one forest."""
+
+    @cached_property
+    def forest(self) -> Forest:
+        """The final forest: it predicts, explains itself and is saved like any other of `dpforest`."""
+        return read_model(plain_arrays(self.arrays), self.side.task.schema)

@@ -1,0 +1,78 @@
+"""Who is there: which node plays which client, and waiting for them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+from flwr.serverapp import Grid
+
+from dpforest.errors import DPForestError
+from strategies.messages import CONFIG, BadMessage, read_config
+
+log = logging.getLogger(__name__)
+
+
+def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> list[int]:
+    """Node ids once at least ``wanted`` are connected, or those there are when the time is up.
+
+    Raises
+    ------
+    DPForestError
+        No node connects in time.
+    """
+    end = time.monotonic() + timeout
+    while True:
+        nodes = sorted(grid.get_node_ids())
+        if len(nodes) >= wanted or (nodes and time.monotonic() > end):
+            return nodes
+        if time.monotonic() > end:
+            raise DPForestError(f"no node connected within {timeout:g} s: start SuperNodes, or raise timeout")
+        time.sleep(0.1)
+
+
+def wait_for(grid: Grid, nodes: Mapping[int, int], is_enough: Callable[[set[int]], bool], timeout: float) -> set[int]:
+    """Which of the clients (by client: its node) are connected, once they are enough or the time is up."""
+    end = time.monotonic() + timeout
+    while True:
+        there = set(grid.get_node_ids())
+        connected = {client for client, node in nodes.items() if node in there}
+        if is_enough(connected) or time.monotonic() > end:
+            return connected
+        time.sleep(0.1)
+
+
+def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
+    """Which node plays which part: partition id to node id, as the nodes themselves say.
+
+    Raises
+    ------
+    DPForestError
+        No node says a number of its own.
+    """
+    messages = [
+        Message(RecordDict({CONFIG: ConfigRecord({"ask": "introduce"})}), node, MessageType.QUERY) for node in nodes
+    ]
+    claims: dict[int, list[int]] = {}
+    for reply in grid.send_and_receive(messages, timeout=timeout):
+        node = reply.metadata.src_node_id
+        if reply.has_error():
+            continue
+        try:
+            number = read_config(reply.content).get("partition-id")
+        except BadMessage:
+            continue
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            continue
+        claims.setdefault(number, []).append(node)
+    if nameless := len(nodes) - sum(map(len, claims.values())):
+        log.warning("%d of %d nodes gave no partition-id, or are gone: they take no part", nameless, len(nodes))
+    for number, claimants in claims.items():
+        if len(claimants) > 1:
+            log.warning("%d nodes say partition-id %d, so none plays it: give each its own", len(claimants), number)
+    found = {number: claimants[0] for number, claimants in claims.items() if len(claimants) == 1}
+    if not found:
+        raise DPForestError("no node introduced itself: set partition-id in every node's configuration")
+    return found

@@ -1,0 +1,384 @@
+"""Any method of the project as a Flower strategy."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Strategy
+
+from dpforest.errors import DPForestError, one_line
+from dpforest.ledger import Ledger, rounded_up
+from strategies.federation.cohort import Cohort
+from strategies.federation.evaluation import Evaluation, has_metrics, read_evaluation, refusal
+from strategies.federation.ledgers import Ledgers
+from strategies.federation.result import Exchange, Failure, FederatedResult
+from strategies.federation.roster import roster, wait_for, wait_for_nodes
+from strategies.federation.traffic import Meter, Traffic
+from strategies.flower_compat import SUPERLINK_NODE_ID, is_deployed
+from strategies.messages import (
+    ARRAYS,
+    CONFIG,
+    LONGEST,
+    UNPROTECTED,
+    copied,
+    plain_arrays,
+    read_config,
+    read_update,
+    to_arrays_record,
+)
+from strategies.method import Arrays, ClientUpdate, ServerSide, Task, TooFewClients
+from strategies.metrics import joint_metrics
+from strategies.plan import RunPlan
+
+log = logging.getLogger(__name__)
+Item = TypeVar("Item")
+R = TypeVar("R", bound=FederatedResult)
+_REASONS = 3  # lost clients that the error at the end of a run names; all are in the log
+
+
+class FederationPlan(RunPlan, Protocol):
+    """A run as a server sees it."""
+
+    def cohort(self, nodes: Mapping[int, int]) -> Cohort:
+        """Who takes part, of the nodes that play clients."""
+
+    def server_task(self, clients: int) -> Task[Any]:
+        """`RunPlan.task`, with the public rows that a server may see."""
+
+    def with_rounds(self, rounds: int) -> FederationPlan:
+        """The same plan with another number of rounds."""
+
+    def to_message(self) -> dict[str, str]:
+        """What every message carries."""
+
+
+class MethodStrategy(Strategy, Generic[R]):
+    """Turns a method's `ServerSide` into messages, and replies into its updates.
+
+    Parameters
+    ----------
+    plan : FederationPlan
+        The method, its settings and who takes part.
+    result_type : type
+        Of what `start` returns.
+    min_clients : float
+        Share of the asked clients that must give a sound answer in every exchange.
+    nodes : mapping of int to int, optional
+        Which node plays which client, if it is known from an earlier run on the same grid; else the nodes are asked.
+    on_exchange : callable of (Exchange, ServerSide), optional
+        Called when an exchange has ended.
+    """
+
+    def __init__(
+        self,
+        plan: FederationPlan,
+        result_type: type[R],
+        *,
+        min_clients: float = 0.5,
+        nodes: Mapping[int, int] | None = None,
+        on_exchange: Callable[[Exchange, ServerSide[Any]], None] | None = None,
+    ) -> None:
+        if not (isinstance(min_clients, int | float) and 0 < min_clients <= 1):
+            raise DPForestError(f"min_clients {min_clients!r} must be a share above 0, at most 1")
+        self._plan = plan
+        self._result_type = result_type
+        self._min_share = min_clients
+        self._nodes = nodes
+        self._on_exchange = on_exchange or (lambda exchange, side: None)
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord | None = None,
+        num_rounds: int | None = None,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> R:
+        """Train and evaluate, as `flwr.serverapp.strategy.Strategy.start` does; a round may take several exchanges.
+
+        Parameters
+        ----------
+        grid : Grid
+            A simulation, a federation of SuperNodes, or an in-process grid.
+        initial_arrays : ArrayRecord, optional
+            A network may begin from one; a forest begins from nothing.
+        num_rounds : int, optional
+            What the plan says if left out.
+        timeout : float
+            Seconds to wait for nodes, and for the answers of one exchange.
+        train_config, evaluate_config : ConfigRecord, optional
+            More settings for all messages.
+        evaluate_fn : callable of (int, ArrayRecord), optional
+            Called with 0 before the first round, and with the round whenever there is a new model.
+
+        Returns
+        -------
+        FederatedResult
+            Of the type that the strategy says.
+
+        Raises
+        ------
+        DPForestError
+            The plan does not fit the nodes, or exceeds the budget; nothing was trained.
+        TooFewClients
+            Too many clients failed.
+        """
+        began = time.perf_counter()
+        self._begin(grid, num_rounds, timeout)
+        result, side = self._result, self._side
+        self.summary()
+        if initial_arrays:
+            side.start_from(plain_arrays(initial_arrays))
+        result.arrays = to_arrays_record(side.initial_arrays())
+        meter, rounds = Meter(grid), 0
+        evaluate_on_server = partial(_evaluate_on_server, result, evaluate_fn)
+        evaluate_on_server(0)
+        for number in itertools.count(1):
+            exchange = self._train(number, meter, train_config or ConfigRecord())
+            last = number == side.exchanges or side.finished
+            if side.is_round_end(number) or last:
+                rounds += 1
+                exchange = self._evaluate(exchange, rounds, meter, evaluate_config or ConfigRecord())
+                evaluate_on_server(rounds)
+            result.exchanges.append(exchange)
+            self._on_exchange(exchange, side)
+            if last:
+                break
+        result.ledgers = self._ledgers.final(side, result.cohort.train)
+        nodes = {**result.cohort.test, **result.cohort.train}
+        result.traffic = {client: meter.by_node.get(node, Traffic()) for client, node in nodes.items()}
+        result.seconds = time.perf_counter() - began
+        return result
+
+    def _begin(self, grid: Grid, num_rounds: int | None, timeout: float) -> None:
+        plan = self._plan if num_rounds is None else self._plan.with_rounds(num_rounds)
+        nodes = self._nodes or roster(grid, wait_for_nodes(grid, 1, timeout), timeout)
+        cohort = plan.cohort(nodes)
+        self._side = plan.method.server(replace(plan.server_task(cohort.total), deployed=is_deployed(grid)))
+        self._ledgers = Ledgers(Ledger(plan.budget, plan.method.unit, plan.trust))
+        self._ledgers.blank.require(self._side.planned())
+        self._result = self._result_type(side=self._side, cohort=cohort)
+        self._timeout = timeout
+        self._base_config = {
+            **plan.to_message(),
+            "run": uuid.uuid4().hex,
+            "clients": cohort.total,
+            "by-owner": bool(plan.memorization),
+        }
+        self._asked: list[int] = []
+        self._answered = 0
+        self._evaluation: list[Evaluation] = []
+        self._shares_no_metrics: dict[int, str] = {}  # client: its words
+
+    def _train(self, number: int, meter: Meter, config: ConfigRecord) -> Exchange:
+        messages = self.configure_train(number, self._result.arrays, config, meter.grid)
+        replies, traffic = meter.exchange(messages, self._timeout)
+        arrays, _ = self.aggregate_train(number, replies)
+        if arrays is not None:
+            self._result.arrays = arrays
+        return Exchange(number, len(self._asked), self._answered, traffic, self._side.round_facts())
+
+    def _evaluate(self, exchange: Exchange, round_: int, meter: Meter, config: ConfigRecord) -> Exchange:
+        messages = self.configure_evaluate(exchange.number, self._result.arrays, config, meter.grid)
+        replies, traffic = meter.exchange(messages, self._timeout)
+        metrics = self.aggregate_evaluate(exchange.number, replies)
+        if metrics is not None:
+            self._result.evaluate_metrics_clientapp[round_] = metrics
+        return replace(exchange, evaluation=self._evaluation, evaluating=traffic)
+
+    def summary(self) -> None:
+        """Log what every client will release over the run."""
+        for entry in self._side.planned():
+            times = f" x {entry.times}" if entry.times > 1 else ""
+            cost = f"epsilon {rounded_up(entry.epsilon, 4)}" if entry.epsilon else f"mu {rounded_up(entry.mu, 4)}"
+            cost = cost if entry.is_noised else "no noise"
+            log.info("  each client releases: %s (%s, %s%s)", entry.what, entry.mechanism, cost, times)
+        for what in self._side.unprotected():
+            log.warning("  UNPROTECTED: %s", what)
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """One message to each client that takes part in the exchange."""
+        side = self._side
+        self._asked = side.participants(server_round, self._available(server_round, grid))
+        for client in self._asked:
+            self._ledgers.ask(client, side.charges(server_round, client))
+        model = arrays if len(arrays) else None
+        messages = []
+        same: tuple[Arrays, ArrayRecord] | None = None  # packed once for all clients in a row that get the same
+        for client in self._asked:
+            own = side.arrays_for(server_round, client)
+            settings = {**config, **self._base_config, **side.config(server_round, client), "round": server_round}
+            content = RecordDict({CONFIG: copied(settings)})
+            if own is not None:
+                if same is None or same[0] is not own:
+                    same = own, to_arrays_record(own)
+                content[ARRAYS] = same[1]
+            elif model is not None:
+                content[ARRAYS] = model
+            node = self._result.cohort.train[client]
+            messages.append(Message(content, node, MessageType.TRAIN, group_id=str(server_round)))
+        return messages
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Keep sound updates, name the lost ones, and let the method make its model.
+
+        Raises
+        ------
+        TooFewClients
+            Fewer clients than the run needs gave a sound answer.
+        """
+        updates = self._sound_updates(server_round, replies)
+        # Nobody asked (an empty Poisson sample) is a round like any other: its noise must still be released.
+        needed = int(np.ceil(self._min_share * len(self._asked)))
+        self._answered = len(updates)
+        if len(updates) < needed and self._side.needs_answers:
+            failed = [f for f in self._result.failures if f.round == server_round]
+            reasons = "; ".join(f"client {f.client}: {f.reason}" for f in failed[:_REASONS])
+            if len(failed) > _REASONS:
+                reasons += f"; {len(failed) - _REASONS} more"
+            raise TooFewClients(
+                f"round {server_round}: {len(updates)} of {len(self._asked)} clients gave a sound answer, "
+                f"{needed} are needed ({reasons}); fix the clients or lower min_clients"
+            )
+        model = self._side.aggregate(server_round, updates)
+        return (to_arrays_record(model) if model else None), None
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask every client with test rows to evaluate the current model, but for those that have refused to."""
+        messages = []
+        test = self._result.cohort.test
+        for client in sorted(set(test) - set(self._shares_no_metrics)):
+            settings = {**config, **self._base_config, "round": server_round}
+            content = RecordDict({ARRAYS: arrays, CONFIG: copied(settings)})
+            messages.append(Message(content, test[client], MessageType.EVALUATE, group_id=str(server_round)))
+        return messages
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Metrics over all test rows together."""
+        test = self._result.cohort.test
+        asked = set(test) - set(self._shares_no_metrics)
+        client_of = {test[client]: client for client in asked}
+        words = "its evaluation could not be read", "no answer to the evaluation in time"
+        answers = self._read_each(server_round, replies, client_of, self._take_evaluation, *words)
+        # In the order of clients, whatever the order of replies: sums of floats depend on it in their last digits.
+        self._evaluation = sorted((a for a in answers if a is not None), key=lambda answer: answer.client)
+        refusals = {client: self._shares_no_metrics[client] for client in sorted(asked & set(self._shares_no_metrics))}
+        for reason in dict.fromkeys(refusals.values()):
+            clients = ", ".join(str(client) for client, other in refusals.items() if other == reason)
+            log.info("no test metrics of client %s: %s", clients, reason)
+        if not self._evaluation:
+            return None
+        return MetricRecord({**joint_metrics(each.sums for each in self._evaluation)})
+
+    def _available(self, server_round: int, grid: Grid) -> list[int]:
+        """Clients to choose from: all, but for an exchange that so many cannot do."""
+        train, side = self._result.cohort.train, self._side
+        if side.is_enough(()):
+            return sorted(train)
+        connected = wait_for(grid, train, side.is_enough, self._timeout)
+        if side.is_enough(connected):
+            return sorted(train)
+        for client in sorted(set(train) - connected):
+            self._fail(server_round, client, "not connected")
+        return sorted(connected)
+
+    def _sound_updates(self, server_round: int, replies: Iterable[Message]) -> list[ClientUpdate]:
+        client_of = {self._result.cohort.train[client]: client for client in self._asked}
+        words = "its update could not be checked", "no answer in time"
+        take = partial(self._take_update, server_round)
+        updates = self._read_each(server_round, replies, client_of, take, *words)
+        return sorted(updates, key=lambda update: update.client)
+
+    def _read_each(
+        self,
+        server_round: int,
+        replies: Iterable[Message],
+        client_of: Mapping[int, int],
+        take: Callable[[Message, int], Item],
+        unreadable: str,
+        late: str,
+    ) -> list[Item]:
+        """What ``take`` makes of the replies; one that is missing or not sound costs its client only, and is noted."""
+        missing = set(client_of.values())
+        taken = []
+        for client, reply in _expected(replies, client_of):
+            missing.discard(client)
+            try:
+                item = take(reply, client)
+            except DPForestError as error:
+                self._fail(server_round, client, str(error))
+                continue
+            except Exception as error:
+                # Nobody's message may end the run of all, not even one that a method did not think of.
+                log.debug("client %d: %s", client, unreadable, exc_info=True)
+                self._fail(server_round, client, f"{unreadable}: {type(error).__name__}: {error}")
+                continue
+            taken.append(item)
+        for client in sorted(missing):
+            self._fail(server_round, client, late)
+        return taken
+
+    def _take_update(self, server_round: int, reply: Message, client: int) -> ClientUpdate:
+        if not reply.has_error() and read_config(reply.content).get(UNPROTECTED) is True:
+            self._ledgers.fail(client)
+        update, ledger = read_update(reply, client)
+        self._ledgers.check(client, ledger)
+        # What a client has released counts even if its update turns out to be of no use.
+        self._ledgers.take(client, self._side.charges(server_round, client, update), update, ledger)
+        if update.noise == "seeded":
+            self._result.noise = "seeded"
+        self._side.check(update)
+        return update
+
+    def _take_evaluation(self, reply: Message, client: int) -> Evaluation | None:
+        """What a client reports; nothing if its owner shares no metrics, which is no failure and does not change."""
+        if (words := refusal(reply)) is not None:
+            self._shares_no_metrics[client] = words
+            return None
+        self._result.metrics_received |= has_metrics(reply)
+        evaluation = read_evaluation(reply, client, self._side.task.schema, self._result.cohort.train)
+        if evaluation.own_model:
+            self._side.take_own_model(client, evaluation.own_model)
+        return evaluation
+
+    def _fail(self, server_round: int, client: int, reason: str) -> None:
+        reason = one_line(reason, LONGEST)  # the text of an error may quote what the client sent
+        log.warning("round %d: client %d is left out: %s", server_round, client, reason)
+        self._result.failures.append(Failure(server_round, client, reason))
+
+
+def _evaluate_on_server(
+    result: FederatedResult, evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None, round_: int
+) -> None:
+    metrics = evaluate_fn(round_, result.arrays) if evaluate_fn else None
+    if metrics is not None:
+        result.evaluate_metrics_serverapp[round_] = metrics
+
+
+def _expected(replies: Iterable[Message], client_of: Mapping[int, int]) -> Iterator[tuple[int, Message]]:
+    """Replies with their clients: the first of each node that was asked."""
+    waiting = dict(client_of)
+    for reply in replies:
+        node = reply.metadata.src_node_id
+        if node in waiting:
+            yield waiting.pop(node), reply
+        elif not (node == SUPERLINK_NODE_ID and reply.has_error()):  # so Flower says that a node is gone, but not which
+            log.warning("a reply of node %d is dropped: it was not asked, or has answered already", node)

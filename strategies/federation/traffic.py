@@ -1,0 +1,52 @@
+"""What travels in an exchange, measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from flwr.app import ArrayRecord, Message, MessageType
+from flwr.serverapp import Grid
+
+
+@dataclass
+class Traffic:
+    """Bytes and seconds of one exchange, as the records of the real messages count them."""
+
+    down: int = 0
+    up: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Meter:
+    """Sends through a grid and counts what travels."""
+
+    grid: Grid
+    by_node: dict[int, Traffic] = field(default_factory=dict)
+
+    def exchange(self, messages: Iterable[Message], timeout: float) -> tuple[list[Message], Traffic]:
+        """Send all messages, wait for the replies, and measure both."""
+        outgoing = list(messages)
+        total = Traffic()
+        for message in outgoing:
+            size = _size(message)
+            total.down += size
+            self.by_node.setdefault(message.metadata.dst_node_id, Traffic()).down += size
+        start = time.perf_counter()
+        replies = list(self.grid.send_and_receive(outgoing, timeout=timeout)) if outgoing else []
+        total.seconds = time.perf_counter() - start
+        for reply in replies:
+            # A model that a simulation shows with the evaluation is for the researcher and would not travel.
+            evaluated = reply.metadata.message_type.startswith(MessageType.EVALUATE)
+            size = _size(reply, without=ArrayRecord if evaluated else ())
+            total.up += size
+            self.by_node.setdefault(reply.metadata.src_node_id, Traffic()).up += size
+        return replies, total
+
+
+def _size(message: Message, without: type | tuple[type, ...] = ()) -> int:
+    if not message.has_content():
+        return 0
+    return sum(record.count_bytes() for record in message.content.values() if not isinstance(record, without))

@@ -1,0 +1,332 @@
+"""Answering a message: it is validated, answered from the node's own rows, and paid for in its ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+
+from dpforest.errors import DPForestError
+from dpforest.ledger import RECORD_UNIT, Ledger
+from dpforest.noise import Noise, Secure, Seeded
+from strategies.flower_compat import is_simulated
+from strategies.messages import (
+    ARRAYS,
+    CONFIG,
+    METRICS,
+    BadMessage,
+    RowsChanged,
+    error_content,
+    read_arrays,
+    read_config,
+    to_arrays_record,
+    update_content,
+)
+from strategies.method import Arrays, ClientSide, ClientTask, Task
+from strategies.metrics import classification_sums, regression_sums
+from strategies.node.consent import Refused, check_owner_allows, check_work, spend_lifetime_budget
+from strategies.plan import RunPlan
+
+log = logging.getLogger(__name__)
+
+_STATE, _FAILED = "dpforest", "failed"
+FAILURE = "whether training fails"
+
+
+class Sayable(DPForestError):
+    """An error of a node whose text shows nothing of its rows, so that a server may read it."""
+
+
+P = TypeVar("P", bound=RunPlan)
+
+
+class Host(ABC, Generic[P]):
+    """What an app brings: how its messages name a run, and its rows.
+
+    Attributes
+    ----------
+    setting : str
+        The setting of a message that holds the run's plan.
+    """
+
+    setting: ClassVar[str]
+
+    @abstractmethod
+    def plan(self, text: str) -> P:
+        """The plan in a message; nothing in it is believed."""
+
+    def check(self, plan: P, context: Context) -> None:
+        """What a node must be sure of besides its owner's consent, before it spends anything; raises `Refused`."""
+
+    @abstractmethod
+    def rows(
+        self, plan: P, context: Context, client: int, clients: int, part: Literal["train", "test"]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The node's rows of a part, inside the schema's bounds: ``X`` in single precision, and class indices or
+        targets.
+        """
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One message with what it is about."""
+
+    config: ConfigRecord
+    arrays: dict[str, np.ndarray]
+    context: Context
+    host: Host[Any]
+    text: str
+    plan: RunPlan
+    client: int
+
+    @property
+    def clients(self) -> int:
+        return _whole(self.config, "clients")
+
+    @property
+    def simulated(self) -> bool:
+        return is_simulated(self.context)
+
+    @property
+    def is_seeded(self) -> bool:
+        return self.simulated and self.plan.noise == "seeded"
+
+    def rows(self, part: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray]:
+        return self.host.rows(self.plan, self.context, self.client, self.clients, part)
+
+
+def introduce(message: Message, context: Context) -> Message:
+    """Say which part of the federation this node plays; public facts of its configuration only."""
+    try:
+        content = RecordDict({CONFIG: ConfigRecord({"partition-id": _partition_id(context)})})
+    except BadMessage as error:
+        log.warning("%s", error)
+        content = error_content(-1, error)
+    return Message(content, reply_to=message)
+
+
+def train(message: Message, context: Context, host: Host[Any]) -> Message:
+    """One exchange of a method: learn from the training rows and send what the ledger allows."""
+    return _answer(message, context, host, _train)
+
+
+def evaluate(message: Message, context: Context, host: Host[Any]) -> Message:
+    """Score the current model on the node's test rows, for the researcher."""
+    return _answer(message, context, host, _evaluate)
+
+
+def _answer(message: Message, context: Context, host: Host[Any], action: Callable[[_Asked], RecordDict]) -> Message:
+    client = -1
+    try:
+        client = _partition_id(context)
+        config = read_config(message.content)
+        text = str(config.get(host.setting, ""))
+        plan = _plan(host, text)
+        check_owner_allows(plan, context, action is _evaluate)
+        host.check(plan, context)
+        content = action(_Asked(config, read_arrays(message.content), context, host, text, plan, client))
+    except Exception as error:
+        if not is_simulated(context):  # there the server says it
+            log.warning("client %d: %s: %s", client, type(error).__name__, error)
+        # The text of an error may show a data value, which must not leave a real node.
+        sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | Sayable)
+        public = error if sayable else DPForestError("see its log")
+        content = error_content(client, public, isinstance(error, Refused), _has_failed(context))
+    return Message(content, reply_to=message)
+
+
+def _train(asked: _Asked) -> RecordDict:
+    # First the task: it binds this run to this plan, so that no run can try many questions until one works.
+    task = _client_task(asked)
+    try:
+        X, y = asked.rows("train")
+        if not len(X) and (task.simulated or not _promises_about_records(asked.plan)):
+            # On a real node this answer tells none from one, so whatever promises anything about one learns from none.
+            raise BadMessage("this client has no training rows")
+        update = asked.plan.method.client().train(task, X, y, asked.arrays)
+        return update_content(update, asked.client, task.ledger, "seeded" if asked.is_seeded else "secure")
+    except Exception as error:
+        if not task.simulated and _may_show_rows(error):
+            _end_run(asked.context, task.ledger, error)
+        raise
+    finally:
+        # Also where training fails after it has drawn its noise: that it failed may follow from what was paid for.
+        _keep_ledger(asked.context, task.ledger)
+
+
+def _promises_about_records(plan: RunPlan) -> bool:
+    """Whether a ledger may guarantee something about single records, by the client alone or by sums over clients."""
+    method = plan.method
+    return method.protects_itself(plan.settings) or (method.uses_budget and method.unit == RECORD_UNIT)
+
+
+def _may_show_rows(error: Exception) -> bool:
+    """Whether it may follow from rows that this was raised; see `ClientSide.train` for what does not."""
+    return isinstance(error, RowsChanged) or not isinstance(error, DPForestError)
+
+
+def _end_run(context: Context, ledger: Ledger, error: Exception) -> None:
+    """Write down that the server sees a failure which nobody foresaw, and answer nothing more in this run.
+
+    The failure itself cannot be taken back: an answer made up in its place would be known by its noise. So the
+    guarantee of the run ends, in the ledger of whom it was given to, and one such fact is all that a run can show.
+    """
+    ledger.unprotected(FAILURE, f"{type(error).__name__}, which may follow from rows; see the log of this node")
+    context.state.config_records[_STATE][_FAILED] = True
+    log.error("training failed in a way that may show rows, so this run has no guarantee any more", exc_info=error)
+
+
+def _has_failed(context: Context) -> bool:
+    """Whether `_end_run` has ended this run."""
+    return _FAILED in context.state.config_records.get(_STATE, {})
+
+
+def _evaluate(asked: _Asked) -> RecordDict:
+    task = _client_task(asked)
+    X, y = asked.rows("test")
+    if not len(X):
+        raise BadMessage("this client has no test rows")
+    side = asked.plan.method.client()
+    arrays = asked.arrays
+    own = _own_model(side, task)
+    predicted = side.predict(task, X, arrays)
+    sums = classification_sums if task.schema.is_classification else regression_sums
+    metrics = MetricRecord({**sums(y, predicted)})
+    by_owner = {}
+    if bool(asked.config.get("by-owner", False)) and task.schema.is_classification:
+        by_owner = _accuracy_by_owner(asked.plan, task, X, y, arrays)
+    answer = ConfigRecord({"client": asked.client, "by_owner": json.dumps(by_owner)})
+    content = RecordDict({METRICS: metrics, CONFIG: answer})
+    if own is not None:
+        content[ARRAYS] = to_arrays_record(own)
+    return content
+
+
+def _own_model(side: ClientSide, task: ClientTask) -> Arrays | None:
+    """The model that only this client has, for a simulation.
+
+    Raises
+    ------
+    Refused
+        On a real node, if the method gives each client its own, whether there is one or not. It may hold exact counts
+        of training rows, and its metrics would tell them to who knows or chose test rows.
+    """
+    try:
+        own = side.own_model(task)
+    except DPForestError:
+        if _shows_own_model(task):
+            raise
+        own = {}
+    if own is not None and not _shows_own_model(task):
+        raise Refused("this node's model is its own, made from training rows in clear: no metrics of it are shared")
+    return own
+
+
+def _shows_own_model(task: ClientTask) -> bool:
+    """A client's own model may hold its exact counts, so only a simulation shows it, or how it does, to anybody."""
+    return task.simulated
+
+
+def _accuracy_by_owner(
+    plan: RunPlan, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays
+) -> dict[str, dict[str, float]]:
+    """Accuracy of each owner's part on all test rows (key ``all``) and on random subsets of the asked sizes."""
+    votes = plan.method.client().predict_by_owner(task, X, arrays) or {}
+    order = task.rng("memorization").permutation(len(y))
+    subsets = {"all": order} | {str(n): order[:n] for n in plan.memorization}
+    return {
+        size: {str(owner): float((vote[index] == y[index]).mean()) for owner, vote in votes.items()}
+        for size, index in subsets.items()
+    }
+
+
+def _client_task(asked: _Asked) -> ClientTask:
+    clients, round_ = asked.clients, _whole(asked.config, "round")
+    seed, client, simulated, seeded = asked.plan.seed, asked.client, asked.simulated, asked.is_seeded
+
+    def entropy(purpose: str) -> np.random.SeedSequence:
+        return np.random.SeedSequence(seed, spawn_key=(client, round_, zlib.crc32(purpose.encode())))
+
+    def noise(purpose: str) -> Noise:
+        return Seeded(entropy(purpose)) if seeded else Secure()
+
+    def rng(purpose: str) -> np.random.Generator:
+        return np.random.default_rng(entropy(purpose) if simulated else None)
+
+    task = _task(asked.host, asked.text, clients)
+    check_work(asked.plan, task, asked.context)
+    return ClientTask.of(
+        task,
+        client=client,
+        round=round_,
+        ledger=_ledger(asked),
+        noise=noise,
+        rng=rng,
+        state=asked.context.state,
+        config=asked.config,
+        simulated=simulated,
+    )
+
+
+def _ledger(asked: _Asked) -> Ledger:
+    """The client's ledger of this run, empty at its first message."""
+    run = str(asked.config.get("run", ""))
+    terms = hashlib.sha256(f"{asked.clients!r} {asked.text!r}".encode()).hexdigest()
+    kept = asked.context.state.config_records.get(_STATE)
+    if kept is not None and kept["run"] == run:
+        if kept["terms"] != terms:
+            # Otherwise a server could train on some rows and then ask about others, or raise the budget.
+            raise Refused("the experiment is not the one that this run began with; start a new run")
+        if _has_failed(asked.context):
+            raise Refused("training has failed on this node, which takes no more part in this run")
+        return Ledger.from_dict(json.loads(str(kept["ledger"])))
+    if kept is not None and not asked.simulated:
+        # Otherwise a server could start over, with a new budget, as often as it likes.
+        raise Refused("this node has already spent a budget in this Flower run; start a new run")
+    if not asked.simulated:
+        spend_lifetime_budget(asked.plan, asked.context)
+    state = asked.context.state
+    state.clear()
+    ledger = Ledger(asked.plan.budget, asked.plan.method.unit, asked.plan.trust)
+    state[_STATE] = ConfigRecord({"run": run, "terms": terms, "ledger": json.dumps(ledger.to_dict())})
+    return ledger
+
+
+def _keep_ledger(context: Context, ledger: Ledger) -> None:
+    kept = context.state.config_records[_STATE]
+    kept["ledger"] = json.dumps(ledger.to_dict())
+
+
+@lru_cache(maxsize=16)
+def _plan(host: Host[Any], text: str) -> RunPlan:
+    return host.plan(text)
+
+
+@lru_cache(maxsize=16)
+def _task(host: Host[Any], text: str, clients: int) -> Task[Any]:
+    return _plan(host, text).task(clients)
+
+
+def _partition_id(context: Context) -> int:
+    value = context.node_config.get("partition-id")
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BadMessage(
+            f"this node's partition-id is {value!r}; set it in the node configuration (0, 1, ... one number a node)"
+        )
+    return value
+
+
+def _whole(config: ConfigRecord, name: str) -> int:
+    value = config.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000_000:
+        raise BadMessage(f"the message says {name}={value!r}; expected a whole number from 1")
+    return value
