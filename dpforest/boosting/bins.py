@@ -16,7 +16,7 @@ _TRUSTED_ERROR = 0.1
 # Odds against a heavy tail at a bound, before anything is seen, and the share of the records that one would hold.
 _ODDS_AGAINST = 4.0
 _HEAVY_SHARE = 0.5
-_FILLINGS = 30  # steps to the fixed point of `water_level`; it is reached in a few
+_FILLINGS = 30  # steps to the fixed point of `_water_level`; it is reached in a few
 
 
 @dataclass(frozen=True)
@@ -184,20 +184,24 @@ def _shares(counts: np.ndarray) -> np.ndarray:
 
 
 def _cut_cells(mass: np.ndarray, n_cuts: int) -> np.ndarray:
-    """Cells behind which to cut, int64 of shape (n_cuts,): at equal shares of what no single cell may fill alone.
+    """Cells behind which to cut, int64 of shape (n_cuts,): at equal shares of `levelled` masses."""
+    running = np.cumsum(levelled(mass, n_cuts + 1))
+    wanted = np.arange(1, n_cuts + 1) / (n_cuts + 1)
+    return np.searchsorted(running[:-1] / running[-1], wanted - 1e-12).clip(0, len(mass) - 2)
+
+
+def levelled(mass: np.ndarray, parts: int) -> np.ndarray:
+    """Masses of which no single one fills more than its part.
 
     A cell that holds most records (the zeros of a sparse column) would take nearly all cuts for itself, which are one
-    and the same; so its mass is cut off at the level at which the others fill as many parts as there are.
+    and the same; so it is cut off at the level at which the others fill as many parts as there are. Where no more
+    cells hold any than there are parts, each of them counts alike.
     """
     occupied = mass > 0
-    few = occupied.sum() <= n_cuts + 1
-    weight = occupied.astype(np.float64) if few else np.minimum(mass, water_level(mass, n_cuts + 1))
-    running = np.cumsum(weight) / weight.sum()
-    wanted = np.arange(1, n_cuts + 1) / (n_cuts + 1)
-    return np.searchsorted(running[:-1], wanted - 1e-12).clip(0, len(mass) - 2)
+    return occupied.astype(np.float64) if occupied.sum() <= parts else np.minimum(mass, _water_level(mass, parts))
 
 
-def water_level(mass: np.ndarray, parts: int) -> float:
+def _water_level(mass: np.ndarray, parts: int) -> float:
     """Largest level c with ``sum_j min(mass_j, c) >= c parts``."""
     level = float(mass.max())
     for _ in range(_FILLINGS):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpforest.boosting.bins import Marginals, water_level
+from dpforest.boosting.bins import Marginals, levelled
 
 # Of a node's records that a side of a split has at least, by any estimate.
 _LEAST_SHARE = 0.005
@@ -94,7 +94,7 @@ class Splits:
             groups[c, : len(mass)] = found = _random_groups(mass, n_cuts + 1, rng)
             total = np.bincount(found, weights=mass)
             new[n_numeric + c] = np.arange(n_cuts) < len(total) - 1
-            shares[n_numeric + c, : len(total)] = np.concatenate([[0.0], np.cumsum(total)[:-1]])
+            shares[n_numeric + c, : len(total)] = np.minimum(np.concatenate([[0.0], np.cumsum(total)[:-1]]), 1.0)
         rank = np.zeros(new.shape, dtype=np.int64)
         rank[:, 1:] = np.cumsum(new[:, 1:], axis=1)
         return cls(new.sum(axis=1), np.argsort(~new, axis=1, kind="stable"), rank, shares, groups)
@@ -106,9 +106,10 @@ def _random_groups(mass: np.ndarray, most: int, rng: np.random.Generator) -> np.
     if len(mass) <= most:
         group = np.arange(len(mass))
     else:
-        weight = np.minimum(mass, water_level(mass, most))[order]
-        before = (np.cumsum(weight) - weight / 2) / weight.sum()
-        group = np.unique((before * most).astype(np.int64), return_inverse=True)[1]
+        weight = levelled(mass, most)[order]
+        middle = (np.cumsum(weight) - weight / 2) / weight.sum()
+        part = np.minimum((middle * most).astype(np.int64), most - 1)
+        group = np.unique(part, return_inverse=True)[1]
     groups = np.empty(len(mass), dtype=np.int64)
     groups[order] = group
     return groups

@@ -6,10 +6,13 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import softmax
 
 from dpforest.boosting import Booster, BoostSettings, Records, boost, make_plan, release_marginals
-from dpforest.boosting.bins import count_marginals
+from dpforest.boosting.bins import Marginals, count_marginals
+from dpforest.boosting.trees import Splits
 from dpforest.errors import InvalidForest, SchemaError
 from dpforest.explain import explain_prediction
 from dpforest.forest import Forest, concatenate, feature_importances, json_schema, load, pack, save, unpack, validate
@@ -148,3 +151,18 @@ def test_more_categories_than_a_byte_are_refused() -> None:
     )
     with pytest.raises(SchemaError, match="'street' has 10000 categories; boosting takes at most 254: join rare ones"):
         make_plan(BoostSettings(), FREE, 3, schema)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=60), st.integers(0, 1000))
+def test_every_category_has_one_of_the_groups_that_there_are_cuts_for(masses: list[float], seed: int) -> None:
+    """Also where a few hold nearly all records and most hold none."""
+    mass = np.array(masses) ** 8
+    mass = mass / mass.sum() if mass.sum() > 0 else np.full(len(mass), 1 / len(mass))
+    cuts, shares = np.array([[0.5] * 15]), np.array([[0.0, 0.5, *[1.0] * 15]])
+    splits = Splits.draw(Marginals(cuts, shares, (mass,), 100.0, np.array([0.5, 0.5])), np.random.default_rng(seed))
+    groups = splits.groups[0, :-1]
+    assert sorted(set(groups.tolist())) == list(range(splits.number[1] + 1))
+    assert splits.number[1] <= 15
+    assert splits.shares[1, 0] == 0
+    assert (np.diff(splits.shares[1]) >= 0).all()
+    assert splits.shares[1, -1] == 1
