@@ -83,6 +83,15 @@ def run_target(name: str, numbers: range) -> Iterator[Failure]:
                 yield Failure(name, number, what)
 
 
+def is_taken(name: str, number: int, folder: Path) -> bool:
+    """Whether an input is not damaged enough to be refused."""
+    try:
+        TARGETS[name].read(TARGETS[name].make(np.random.default_rng(number)), folder)
+    except DPForestError:
+        return False
+    return True
+
+
 def _tried(target: Target, number: int, folder: Path) -> str:
     given = target.make(np.random.default_rng(number))
     memory, start = _most_memory(), time.process_time()
@@ -213,8 +222,14 @@ def _make_ledger(rng: np.random.Generator) -> dict[str, bytes]:
 
 def _make_sums(rng: np.random.Generator) -> tuple[Schema, Any]:
     if rng.random() < 0.5:
-        return SCHEMA, damaged_plain(classification_sums(rng.integers(0, 3, 9), rng.dirichlet(np.ones(3), 9)), rng)
-    return REGRESSION, damaged_plain(regression_sums(rng.uniform(5, 25, 9), rng.uniform(5, 25, 9)), rng)
+        schema, sums = SCHEMA, classification_sums(rng.integers(0, 3, 9), rng.dirichlet(np.ones(3), 9))
+    else:
+        schema, sums = REGRESSION, regression_sums(rng.uniform(5, 25, 9), rng.uniform(5, 25, 9))
+    if rng.random() < 0.5:
+        return schema, damaged_plain(sums, rng)
+    values = sums[str(rng.choice(list(sums)))]
+    values[rng.integers(len(values))] = float(rng.choice([0, 0.5, 1, 9, -1, 1e12, 1e13, 1e200, 1.7e308, 5e-324]))
+    return schema, sums
 
 
 def _read_sums(given: tuple[Schema, Any], folder: Path) -> None:
@@ -252,7 +267,7 @@ def _read_schema(content: bytes, folder: Path) -> None:
 _EXPERIMENT = {
     "strategy": {"name": "fext", "trees": 20},
     "dataset": {"name": "hapt", "path": None},
-    "partition": {"kind": "rows", "clients": 3},
+    "partition": {"kind": "iid", "clients": 3},
     "evaluation": {"split": "row", "fold": 0},
     "privacy": {"epsilon": 1.0, "delta": 1e-6, "noise": "seeded"},
     "seed": 1,
@@ -290,7 +305,11 @@ def _make_csv(rng: np.random.Generator) -> bytes:
 def _make_parquet(rng: np.random.Generator) -> bytes:
     file = BytesIO()
     parquet.write_table(pa.Table.from_pandas(_frame()), file, compression=str(rng.choice(["none", "snappy", "zstd"])))
-    return damaged(file.getvalue(), rng)
+    if rng.random() < 0.5:
+        return damaged(file.getvalue(), rng)
+    content = np.frombuffer(file.getvalue(), np.uint8).copy()  # of the same length, its parts are where they were
+    content[rng.integers(len(content), size=2)] = rng.integers(256, size=2)
+    return content.tobytes()
 
 
 def _reads_table(suffix: str) -> Callable[[bytes, Path], None]:
