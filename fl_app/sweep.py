@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from dpforest.errors import DPForestError
+from dpforest.texts import parse_yaml
 from fl_app.config import parse_overrides, quoted
 from fl_app.engine.experiment import ConfigurationError, Experiment
 from fl_app.results.finished import read_run
@@ -104,12 +105,14 @@ def _sweep_folder(folder: Path) -> str:
 
 def _stored(folder: Path) -> list[str]:
     try:
-        told = yaml.safe_load((folder / COMMAND).read_text(encoding="utf-8"))
-        overrides = told["hydra"]["overrides"]
+        command = parse_yaml((folder / COMMAND).read_text(encoding="utf-8"))
+        overrides = command["hydra"]["overrides"]
         stored = [*overrides["hydra"], *overrides["task"]]
-    except (OSError, KeyError, TypeError, yaml.YAMLError) as error:
+    except (OSError, LookupError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{folder / COMMAND} is damaged: {error}; start the sweep anew") from error
-    return [str(text) for text in stored if not str(text).startswith(("hydra.sweep.dir", "hydra.mode", "output="))]
+    if not all(isinstance(text, str) for text in stored) or isinstance(overrides["task"], str):
+        raise ConfigurationError(f"{folder / COMMAND} is damaged: its overrides are no texts; start the sweep anew")
+    return [text for text in stored if not text.startswith(("hydra.sweep.dir", "hydra.mode", "output="))]
 
 
 def resume_option(folder: Path) -> str:

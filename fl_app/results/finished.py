@@ -17,6 +17,7 @@ from dpforest.errors import DPForestError
 from dpforest.guarantee import Guarantee
 from dpforest.ledger import Budget
 from dpforest.texts import check_plain, parse_json, parse_yaml
+from fl_app.results.shapes import check_config, check_metrics, check_privacy, check_table
 from strategies.metrics import Kind, metrics_of
 
 _MOST_COLUMNS = 5000
@@ -175,7 +176,9 @@ def read_run(folder: Path) -> FinishedRun:
     try:
         metrics, privacy = (_read_json(folder / f"{name}.json") for name in ("metrics", "privacy"))
         clients, rounds = (_read_table(folder / f"{name}.csv") for name in ("clients", "rounds"))
-    except (OSError, ValueError, csv.Error) as error:
+        check_metrics(metrics)
+        check_privacy(privacy)
+    except (OSError, ValueError) as error:
         raise DPForestError(f"{folder} is damaged: {error}") from error
     counted = [metrics.get(name) for name in ("clients", "rounds")]
     trains = sum(value is True or value == 1 for value in clients.get("trains", pd.Series()).tolist())
@@ -197,29 +200,51 @@ def read_config(folder: Path) -> dict[str, Any]:
         It is damaged.
     """
     try:
-        config = parse_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
+        config = _read_yaml(folder / "config.yaml")
+        if not isinstance(config, dict) or "overrides" not in config:  # the last entry; an empty file is valid YAML
+            raise ValueError("config.yaml is cut off")
+        check_config(config)
     except (OSError, ValueError) as error:
         raise DPForestError(f"{folder} is damaged: {error}") from error
-    if not isinstance(config, dict) or "overrides" not in config:  # the last entry; an empty file is valid YAML
-        raise DPForestError(f"{folder} is damaged: config.yaml is cut off")
     return config
 
 
+def _read_yaml(path: Path) -> Any:
+    try:
+        return parse_yaml(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+
+
 def _read_json(path: Path) -> dict[str, Any]:
-    plain = parse_json(path.read_text(encoding="utf-8"))
-    check_plain(plain)
+    try:
+        plain = parse_json(path.read_text(encoding="utf-8"))
+        check_plain(plain)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
     if not isinstance(plain, dict):
-        raise ValueError(f"its {path.stem} is not a mapping")
+        raise ValueError(f"{path.name} is not a mapping")
     return plain
 
 
 def _read_table(path: Path) -> pd.DataFrame:
-    text = path.read_text(encoding="utf-8")
+    try:
+        table = _parse_table(path.read_text(encoding="utf-8"))
+    except (ValueError, csv.Error) as error:
+        raise ValueError(f"{path.name}: {error}") from error
+    check_table(path.name, table)
+    return table
+
+
+def _parse_table(text: str) -> pd.DataFrame:
     if not text.endswith("\n"):
-        raise ValueError(f"{path.name} is cut off")
-    header = next(csv.reader([text.partition("\n")[0]]))
-    if len(set(header)) < len(header) or len(header) > _MOST_COLUMNS:  # which pandas would take long to tell apart
-        raise ValueError(f"{path.name} has {len(header)} columns, of {len(set(header))} different names")
+        raise ValueError("it is cut off")
+    header, *lines = csv.reader(io.StringIO(text))
+    # Which pandas would take long to tell apart, or take for an index.
+    if len(set(header)) < len(header) or len(header) > _MOST_COLUMNS:
+        raise ValueError(f"it has {len(header)} columns, of {len(set(header))} different names")
+    if any(len(line) > len(header) for line in lines):
+        raise ValueError("a line has more cells than the header")
     return pd.read_csv(io.StringIO(text))
 
 

@@ -332,13 +332,15 @@ _PRIVACY = {
     "unit": str(RECORD_UNIT),
     "trust": str(OWNER_ONLY),
     "record": "a row",
-    "clients": {"0": {"budget": {"epsilon": 1.0, "delta": 0.0}}},
+    "clients": {"0": {"budget": {"epsilon": 1.0, "delta": 0.0}, "epsilon": 1.0, "entries": []}},
 }
+_METRICS = {"accuracy": 0.5, "clients": 2, "rounds": 1, "importances": {"a": 0.5}}
+_METRICS |= {"bytes_down": 5, "bytes_up": 5, "seconds": 1.5}
 _RUN: dict[str, tuple[Any, Callable[[Any], bytes]]] = {
-    "metrics.json": ({"accuracy": 0.5, "clients": 2, "rounds": 1, "importances": {"a": 0.5}}, _as_json),
+    "metrics.json": (_METRICS, _as_json),
     "privacy.json": (_PRIVACY, _as_json),
     "config.yaml": (_CONFIG, _as_yaml),
-    "clients.csv": ("client,trains,accuracy\n0,True,0.5\n1,True,0.25\n", str.encode),
+    "clients.csv": ("client,trains,accuracy,test_rows\n0,True,0.5,9\n1,True,0.25,9\n", str.encode),
     "rounds.csv": ("round,accuracy\n1,0.5\n", str.encode),
 }  # fmt: skip
 
