@@ -168,7 +168,11 @@ def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[st
         metrics["bytes_of_rows"] = 4 * (schema.n_features + 1) * schema.rows * len(result.cohort.train)
     if evaluations and experiment.memorization:
         metrics |= _memorization(experiment, evaluations)
-    return finite(metrics | _facts(result.side.report), "metrics")
+    facts = _facts(result.side.report)
+    left_out = {str(client): why for client, why in result.left_out.items()} | facts.pop("left_out", {})
+    missing = {"left_out": left_out} if left_out else {}
+    trained = len(result.cohort.train) - len(left_out)
+    return finite(metrics | facts | {"trained": trained} | missing, "metrics")
 
 
 def _facts(tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -152,6 +152,11 @@ class Answer:
                 f"{setting} at epsilon {rounded_up(epsilon)}" for setting, epsilon in self.section.absent
             )
             said.append(f"Not compared, as every run of it failed or was refused: {missing}.")
+        if incomplete := len(self.section.incomplete):
+            said.append(
+                f"In {incomplete} of {len(self.section.runs)} runs not all clients trained all through: "
+                f"{self.section.incomplete[0]}{' Others are named below the table.' if incomplete > 1 else ''}"
+            )
         if self.reference is not None:
             said.append(
                 f"Without privacy, {self.reference.setting} reaches {self.section.metric.label} "

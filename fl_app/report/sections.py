@@ -18,6 +18,7 @@ from dpforest.errors import DPForestError
 from dpforest.ledger import rounded_up
 from fl_app.results.finished import OPEN, UNPROVEN, FinishedRun, read_config
 from fl_app.results.rows import distinct_by_method, setting_label
+from fl_app.results.text import clients_in_words
 from strategies.look import Look
 from strategies.metrics import Kind, Metric, client_metric, primary_metric
 from strategies.registry import look_of
@@ -99,7 +100,12 @@ class Section:
             for run in self.runs
             if self.has_scores and pd.isna(run.metrics.get(self.metric.name))
         ]
-        return " ".join(partly + early + without)
+        return " ".join(partly + early + self.incomplete + without)
+
+    @property
+    def incomplete(self) -> list[str]:
+        """Which runs went on without some of their clients, and why: a sentence each."""
+        return [f"{_named(run)}: {clients_in_words(run.metrics)}." for run in self.runs if run.metrics.get("left_out")]
 
     @cached_property
     def frame(self) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from dpforest.guarantee import Guarantee
 from dpforest.ledger import Budget
 from dpforest.texts import check_plain, parse_json, parse_yaml
 from fl_app.results.shapes import check_config, check_metrics, check_privacy, check_table
+from fl_app.results.text import clients_in_words
 from strategies.metrics import Kind, metrics_of
 
 _MOST_COLUMNS = 5000
@@ -162,7 +163,10 @@ class FinishedRun:
         names = [*(m.name for m in of_classes), "worst_client", *(m.name for m in of_targets), *_FACTS]
         row |= {name: metrics[name] for name in names if name in metrics}
         row |= {f"memorization_{n}": rate for n, rate in metrics.get("memorization_rate", {}).items()}
-        return row | dataset | strategy
+        # At the end, so that what reads older tables by position still can.
+        missing = {"left_out": clients_in_words(metrics)} if metrics.get("left_out") else {}
+        trained = {"trained": metrics["trained"]} if "trained" in metrics else {}
+        return row | dataset | strategy | trained | missing
 
 
 def read_run(folder: Path) -> FinishedRun:

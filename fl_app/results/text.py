@@ -15,7 +15,7 @@ def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
     rows = [(label, f"{metrics[name]:.4f}") for name, label in scores.items() if name in metrics]
     rows += [
         ("test rows", f"{metrics['test_rows']:,}" if "test_rows" in metrics else "none: no test metrics came"),
-        ("clients", str(metrics["clients"])),
+        ("clients", clients_in_words(metrics)),
         ("bytes down", human_bytes(metrics["bytes_down"])),
         ("bytes up", human_bytes(metrics["bytes_up"])),
         *([("raw rows instead", human_bytes(metrics["bytes_of_rows"]))] if "bytes_of_rows" in metrics else []),
@@ -29,6 +29,20 @@ def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
         rows.append(("ended early", str(metrics["ended_early"])))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows)
+
+
+def clients_in_words(metrics: Mapping[str, Any]) -> str:
+    """How many clients trained of how many, and which were left out and why; runs of older versions say less."""
+    clients, left_out = metrics["clients"], metrics.get("left_out", {})
+    if not left_out:
+        return str(clients)
+    by_reason: dict[str, list[str]] = {}
+    for client, why in left_out.items():
+        by_reason.setdefault(why, []).append(client)
+    words = "; ".join(
+        f"client{'s' if len(those) > 1 else ''} {', '.join(those)} left out ({why})" for why, those in by_reason.items()
+    )
+    return f"{metrics.get('trained', clients - len(left_out))} of {clients} trained all through: {words}"
 
 
 # What all methods have of a client; of their metrics, the table shows the one that they are compared by.

@@ -10,7 +10,7 @@ from flwr.app import Message
 from dpforest.errors import one_line
 from dpforest.schema import Schema
 from dpforest.texts import parse_json
-from strategies.messages import LONGEST, METRICS, BadMessage, read_arrays, read_config
+from strategies.messages import CONFIG, LONGEST, METRICS, BadMessage, read_arrays, read_config
 from strategies.method import Arrays
 from strategies.metrics import Sums, check_sums
 
@@ -41,12 +41,15 @@ def has_metrics(reply: Message) -> bool:
     return reply.has_content() and reply.content.metric_records.get(METRICS) is not None
 
 
+def refuses(reply: Message) -> bool:
+    """Whether a client says that its owner does not allow what it was asked."""
+    config = reply.content.config_records.get(CONFIG) if reply.has_content() else None
+    return config is not None and config.get("refused") is True
+
+
 def refusal(reply: Message) -> str | None:
     """Why a client's owner shares no metrics, in its words; None if it does not refuse."""
-    if reply.has_error():
-        return None
-    config = read_config(reply.content)
-    return one_line(str(config.get("error")), LONGEST) if config.get("refused") is True else None
+    return one_line(str(read_config(reply.content).get("error")), LONGEST) if refuses(reply) else None
 
 
 def read_evaluation(reply: Message, client: int, schema: Schema, owners: Collection[int]) -> Evaluation:

@@ -24,11 +24,23 @@ from strategies.metrics import joint_metrics
 
 @dataclass
 class Failure:
-    """A client whose contribution to an exchange was lost."""
+    """A client whose contribution to an exchange was lost.
+
+    Parameters
+    ----------
+    round, client : int
+    reason : str
+    training : bool
+        Whether it was to train, and not to evaluate.
+    refused : bool
+        Whether its owner does not allow it.
+    """
 
     round: int
     client: int
     reason: str
+    training: bool = True
+    refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,15 @@ class FederatedResult(Result):
         return self.exchanges[-1].evaluation or []
 
     @property
+    def left_out(self) -> dict[int, str]:
+        """Clients that did not train in each exchange that they were to, and why: their first reason, once."""
+        lost: dict[int, list[Failure]] = {}
+        for failure in self.failures:
+            if failure.training:
+                lost.setdefault(failure.client, []).append(failure)
+        return {client: _in_words(failures, len(self.exchanges)) for client, failures in sorted(lost.items())}
+
+    @property
     def metrics(self) -> dict[str, float]:
         """Metrics of the final model over all clients' test rows together; empty if nobody reported."""
         return joint_metrics(each.sums for each in self.evaluation) if self.evaluation else {}
@@ -113,6 +134,11 @@ class FederatedResult(Result):
     def save(self, folder: str | Path) -> None:
         """Write the final model into an existing folder."""
         self.side.save(Path(folder))
+
+
+def _in_words(failures: list[Failure], exchanges: int) -> str:
+    first = failures[0].reason
+    return first if len(failures) == exchanges else f"in {len(failures)} of {exchanges} exchanges: {first}"
 
 
 class ForestResult(FederatedResult):

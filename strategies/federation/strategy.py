@@ -6,7 +6,7 @@ import itertools
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -19,7 +19,7 @@ from flwr.serverapp.strategy import Strategy
 from dpforest.errors import DPForestError, one_line
 from dpforest.ledger import Ledger, rounded_up
 from strategies.federation.cohort import Cohort
-from strategies.federation.evaluation import Evaluation, has_metrics, read_evaluation, refusal
+from strategies.federation.evaluation import Evaluation, has_metrics, read_evaluation, refusal, refuses
 from strategies.federation.ledgers import Ledgers
 from strategies.federation.result import Exchange, Failure, FederatedResult
 from strategies.federation.roster import roster, wait_for, wait_for_nodes
@@ -43,6 +43,7 @@ from strategies.plan import RunPlan
 log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 R = TypeVar("R", bound=FederatedResult)
+_AWAY = "not connected"
 _REASONS = 3  # lost clients that the error at the end of a run names; all are in the log
 
 
@@ -177,7 +178,11 @@ class MethodStrategy(Strategy, Generic[R]):
             "clients": cohort.total,
             "by-owner": bool(plan.memorization),
         }
-        self._asked: list[int] = []
+        # A method that needs so many before an exchange says of whom; who has paid for it is then waited for.
+        self._counts_clients = not self._side.is_enough(())
+        self._chosen: list[int] = []  # who is to take part in the exchange
+        self._asked: list[int] = []  # who of them is connected
+        self._asked_to_evaluate: list[int] = []
         self._answered = 0
         self._evaluation: list[Evaluation] = []
         self._shares_no_metrics: dict[int, str] = {}  # client: its words
@@ -188,7 +193,7 @@ class MethodStrategy(Strategy, Generic[R]):
         arrays, _ = self.aggregate_train(number, replies)
         if arrays is not None:
             self._result.arrays = arrays
-        return Exchange(number, len(self._asked), self._answered, traffic, self._side.round_facts())
+        return Exchange(number, len(self._chosen), self._answered, traffic, self._side.round_facts())
 
     def _evaluate(self, exchange: Exchange, round_: int, meter: Meter, config: ConfigRecord) -> Exchange:
         messages = self.configure_evaluate(exchange.number, self._result.arrays, config, meter.grid)
@@ -213,7 +218,12 @@ class MethodStrategy(Strategy, Generic[R]):
     ) -> Iterable[Message]:
         """One message to each client that takes part in the exchange."""
         side = self._side
-        self._asked = side.participants(server_round, self._available(server_round, grid))
+        self._chosen = side.participants(server_round, self._available(server_round, grid))
+        self._asked = self._chosen
+        if not self._counts_clients:
+            train = self._result.cohort.train
+            least = self._needed() if side.needs_answers else 0
+            self._asked = self._connected(server_round, {client: train[client] for client in self._chosen}, least, grid)
         for client in self._asked:
             self._ledgers.ask(client, side.charges(server_round, client))
         model = arrays if len(arrays) else None
@@ -244,17 +254,15 @@ class MethodStrategy(Strategy, Generic[R]):
             Fewer clients than the run needs gave a sound answer.
         """
         updates = self._sound_updates(server_round, replies)
-        # Nobody asked (an empty Poisson sample) is a round like any other: its noise must still be released.
-        needed = int(np.ceil(self._min_share * len(self._asked)))
         self._answered = len(updates)
-        if len(updates) < needed and self._side.needs_answers:
+        if len(updates) < self._needed() and self._side.needs_answers:
             failed = [f for f in self._result.failures if f.round == server_round]
             reasons = "; ".join(f"client {f.client}: {f.reason}" for f in failed[:_REASONS])
             if len(failed) > _REASONS:
                 reasons += f"; {len(failed) - _REASONS} more"
             raise TooFewClients(
-                f"round {server_round}: {len(updates)} of {len(self._asked)} clients gave a sound answer, "
-                f"{needed} are needed ({reasons}); fix the clients or lower min_clients"
+                f"round {server_round}: {len(updates)} of {len(self._chosen)} clients gave a sound answer, "
+                f"{self._needed()} are needed ({reasons}); {_advice(failed)}"
             )
         model = self._side.aggregate(server_round, updates)
         return (to_arrays_record(model) if model else None), None
@@ -265,7 +273,9 @@ class MethodStrategy(Strategy, Generic[R]):
         """Ask every client with test rows to evaluate the current model, but for those that have refused to."""
         messages = []
         test = self._result.cohort.test
-        for client in sorted(set(test) - set(self._shares_no_metrics)):
+        wanted = {client: test[client] for client in sorted(set(test) - set(self._shares_no_metrics))}
+        self._asked_to_evaluate = self._connected(server_round, wanted, 0, grid, training=False)
+        for client in self._asked_to_evaluate:
             settings = {**config, **self._base_config, "round": server_round}
             content = RecordDict({ARRAYS: arrays, CONFIG: copied(settings)})
             messages.append(Message(content, test[client], MessageType.EVALUATE, group_id=str(server_round)))
@@ -274,10 +284,10 @@ class MethodStrategy(Strategy, Generic[R]):
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Metrics over all test rows together."""
         test = self._result.cohort.test
-        asked = set(test) - set(self._shares_no_metrics)
+        asked = set(self._asked_to_evaluate)
         client_of = {test[client]: client for client in asked}
         words = "its evaluation could not be read", "no answer to the evaluation in time"
-        answers = self._read_each(server_round, replies, client_of, self._take_evaluation, *words)
+        answers = self._read_each(server_round, replies, client_of, self._take_evaluation, *words, training=False)
         # In the order of clients, whatever the order of replies: sums of floats depend on it in their last digits.
         self._evaluation = sorted((a for a in answers if a is not None), key=lambda answer: answer.client)
         refusals = {client: self._shares_no_metrics[client] for client in sorted(asked & set(self._shares_no_metrics))}
@@ -289,16 +299,28 @@ class MethodStrategy(Strategy, Generic[R]):
         return MetricRecord({**joint_metrics(each.sums for each in self._evaluation)})
 
     def _available(self, server_round: int, grid: Grid) -> list[int]:
-        """Clients to choose from: all, but for an exchange that so many cannot do."""
+        """Clients to choose from: all, or those that are connected where an exchange needs some number of them."""
         train, side = self._result.cohort.train, self._side
         if side.is_enough(()):
             return sorted(train)
         connected = wait_for(grid, train, side.is_enough, self._timeout)
-        if side.is_enough(connected):
-            return sorted(train)
         for client in sorted(set(train) - connected):
-            self._fail(server_round, client, "not connected")
+            self._fail(server_round, client, _AWAY)
         return sorted(connected)
+
+    def _connected(
+        self, server_round: int, nodes: Mapping[int, int], least: int, grid: Grid, training: bool = True
+    ) -> list[int]:
+        """Who of these is there to be asked; the others are named, and asked again when they are back."""
+        connected = wait_for(grid, nodes, lambda clients: len(clients) >= least, self._timeout)
+        for client in sorted(set(nodes) - connected):
+            self._fail(server_round, client, _AWAY, training)
+        return [client for client in nodes if client in connected]
+
+    def _needed(self) -> int:
+        """Sound answers that an exchange needs."""
+        # Nobody chosen (an empty Poisson sample) is a round like any other: its noise must still be released.
+        return int(np.ceil(self._min_share * len(self._chosen)))
 
     def _sound_updates(self, server_round: int, replies: Iterable[Message]) -> list[ClientUpdate]:
         client_of = {self._result.cohort.train[client]: client for client in self._asked}
@@ -315,6 +337,7 @@ class MethodStrategy(Strategy, Generic[R]):
         take: Callable[[Message, int], Item],
         unreadable: str,
         late: str,
+        training: bool = True,
     ) -> list[Item]:
         """What ``take`` makes of the replies; one that is missing or not sound costs its client only, and is noted."""
         missing = set(client_of.values())
@@ -324,16 +347,16 @@ class MethodStrategy(Strategy, Generic[R]):
             try:
                 item = take(reply, client)
             except DPForestError as error:
-                self._fail(server_round, client, str(error))
+                self._fail(server_round, client, str(error), training, refuses(reply))
                 continue
             except Exception as error:
                 # Nobody's message may end the run of all, not even one that a method did not think of.
                 log.debug("client %d: %s", client, unreadable, exc_info=True)
-                self._fail(server_round, client, f"{unreadable}: {type(error).__name__}: {error}")
+                self._fail(server_round, client, f"{unreadable}: {type(error).__name__}: {error}", training)
                 continue
             taken.append(item)
         for client in sorted(missing):
-            self._fail(server_round, client, late)
+            self._fail(server_round, client, late, training)
         return taken
 
     def _take_update(self, server_round: int, reply: Message, client: int) -> ClientUpdate:
@@ -359,10 +382,19 @@ class MethodStrategy(Strategy, Generic[R]):
             self._side.take_own_model(client, evaluation.own_model)
         return evaluation
 
-    def _fail(self, server_round: int, client: int, reason: str) -> None:
+    def _fail(self, server_round: int, client: int, reason: str, training: bool = True, refused: bool = False) -> None:
         reason = one_line(reason, LONGEST)  # the text of an error may quote what the client sent
         log.warning("round %d: client %d is left out: %s", server_round, client, reason)
-        self._result.failures.append(Failure(server_round, client, reason))
+        self._result.failures.append(Failure(server_round, client, reason, training, refused))
+
+
+def _advice(failed: Sequence[Failure]) -> str:
+    """What to do about clients that gave no sound answer: who refuses is not broken."""
+    refusing = sum(failure.refused for failure in failed)
+    asking = "ask the owners of those that refuse, or change the experiment to what they allow"
+    if refusing == len(failed) > 0:
+        return asking
+    return f"{asking}, and fix the others or lower min_clients" if refusing else "fix the clients or lower min_clients"
 
 
 def _evaluate_on_server(

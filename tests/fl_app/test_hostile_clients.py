@@ -479,6 +479,26 @@ def test_below_min_clients_the_run_ends_with_the_reasons(dataset: dict[str, Any]
         run(make(dataset), app=Interfering(dict.fromkeys(range(CLIENTS), _silent)))
 
 
+def refuse(message: Message, honest: Callable[[], Message]) -> Message:
+    return Message(error_content(0, Refused("this node allows no such thing"), refused=True), reply_to=message)
+
+
+def test_who_refuses_is_asked_and_not_fixed(dataset: dict[str, Any]) -> None:
+    with pytest.raises(TooFewClients, match="ask the owners of those that refuse") as caught:
+        run(make(dataset), app=Interfering(dict.fromkeys(range(3), refuse)))
+    assert "fix the clients" not in str(caught.value)
+    with pytest.raises(TooFewClients, match=r"ask the owners .*, and fix the others or lower min_clients"):
+        run(make(dataset), app=Interfering({0: refuse, 1: refuse, BAD: _raise}))
+
+
+def test_who_did_not_train_is_said_once_and_why(dataset: dict[str, Any]) -> None:
+    done = run(make(dataset), app=Interfering({0: refuse}))
+    assert done.metrics["trained"] == CLIENTS - 1
+    assert done.metrics["left_out"] == {"0": "Refused: this node allows no such thing"}
+    untroubled = run(make(dataset)).metrics
+    assert (untroubled["trained"], "left_out" in untroubled) == (CLIENTS, False)
+
+
 def test_when_nobody_can_judge_the_run_still_ends(dataset: dict[str, Any]) -> None:
     done = run(make(dataset), app=Interfering(dict.fromkeys(range(CLIENTS), _raise), "evaluate"))
     assert "accuracy" not in done.metrics

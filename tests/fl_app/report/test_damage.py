@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from made_up_runs import write_run
@@ -171,3 +172,20 @@ def test_a_damaged_sweep_is_not_resumed_in_one_line(tmp_path: Path, text: str) -
     (tmp_path / "multirun.yaml").write_text(text)
     with pytest.raises(ConfigurationError, match=r"multirun\.yaml is damaged.*start the sweep anew"):
         split_resume([f"+resume={tmp_path}"])
+
+
+def test_runs_that_went_on_without_clients_say_so_everywhere(tmp_path: Path) -> None:
+    run, files = _runs(tmp_path)
+    plain = json.loads(files["metrics.json"]) | {"trained": 2, "left_out": {"1": "not connected"}}
+    (run / "metrics.json").write_text(json.dumps(plain))
+    words = "2 of 3 trained all through: client 1 left out (not connected)"
+    assert _read_all(tmp_path) == {"1", "2", "bad"}
+    (section,) = gather([tmp_path]).sections
+    assert words in section.note
+    assert words in section_tables(section)
+    assert f"In 1 of 3 runs not all clients trained all through: one_shot at epsilon 1, seed 3: {words}." in in_words(
+        [answer(section)]
+    )
+    table = pd.read_csv(tmp_path / RESULTS)
+    assert list(table.columns[-2:]) == ["trained", "left_out"]
+    assert table["left_out"].dropna().tolist() == [words]

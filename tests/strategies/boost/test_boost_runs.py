@@ -118,9 +118,43 @@ def test_a_client_is_waited_for_before_anybody_pays(dataset: dict[str, Any]) -> 
     honest = run_experiment(boosted(dataset), LosingGrid([], []), nodes)
     waited = LosingGrid([3], range(5, 8))
     done = run_experiment(boosted(dataset), waited, nodes)
-    assert waited.requests == 2 + 1 + ROUNDS + 3
+    assert waited.requests == 2 + 1 + ROUNDS + 3 + 1, "the last before the evaluation"
     assert done.metrics["confusion"] == honest.metrics["confusion"]
     assert not done.failures
+
+
+def test_who_is_away_is_named_and_asked_when_it_is_back(dataset: dict[str, Any]) -> None:
+    nodes = {client: 1000 + client for client in range(CLIENTS)}
+    seen: list[int] = []
+
+    def note(message: Message, honest: Callable[[], Message]) -> Message:
+        seen.append(int(message.content[CONFIG]["round"]))
+        return honest()
+
+    grid = LosingGrid([3], range(2, 4), Interfering({3: note}))
+    done = run_experiment(boosted(dataset, noise="local"), grid, nodes)
+    assert {(failure.client, failure.reason) for failure in done.failures} == {(3, "not connected")}
+    assert min(set(range(1, ROUNDS + 2)) - set(seen)) == 2
+    assert max(seen) == ROUNDS + 1
+    assert done.metrics["trained"] == CLIENTS - 1
+    assert done.metrics["left_out"] == {"3": f"in 2 of {ROUNDS + 1} exchanges: not connected"}
+    words = run_table(done.metrics, done.privacy)
+    assert f"7 of 8 trained all through: client 3 left out (in 2 of {ROUNDS + 1} exchanges: not connected)" in words
+
+
+def test_a_secure_sum_goes_on_without_who_is_away(dataset: dict[str, Any]) -> None:
+    nodes = {client: 1000 + client for client in range(CLIENTS)}
+    seen: list[int] = []
+
+    def note(message: Message, honest: Callable[[], Message]) -> Message:
+        seen.append(int(message.content[CONFIG]["round"]))
+        return honest()
+
+    done = run_experiment(boosted(dataset, dropouts=1), LosingGrid([3], range(1000), Interfering({3: note})), nodes)
+    assert not seen, "no exchange waits for it"
+    assert {(failure.client, failure.reason) for failure in done.failures} == {(3, "not connected")}
+    assert done.metrics["trees"] == ROUNDS * TREES_A_ROUND
+    assert list(done.metrics["left_out"]) == ["3"]
 
 
 def test_a_client_that_gave_no_keys_stands_in_for_nobody(dataset: dict[str, Any]) -> None:
