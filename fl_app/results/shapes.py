@@ -116,7 +116,7 @@ _METRICS = {
     "confusion": _each(_each(_SIZE, list, "counts"), list, "a table of counts"),
     "importances": _NUMBERS,
     "owner_accuracy": _NUMBERS,
-    "memorization_rate": _NUMBERS,
+    "memorization_rate": _each(_SCORE, dict, "a mapping to numbers"),
     "left_out": _each(_TEXT, dict, "a mapping to text"),
     "ended_early": _TEXT,
 }
