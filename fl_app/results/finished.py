@@ -217,7 +217,9 @@ def _read_table(path: Path) -> pd.DataFrame:
     text = path.read_text(encoding="utf-8")
     if not text.endswith("\n"):
         raise ValueError(f"{path.name} is cut off")
-    header = next(csv.reader([text.partition("\n")[0]]))
+    header, *lines = csv.reader(io.StringIO(text))
+    if any(len(line) != len(header) for line in lines):  # of those too long pandas would make an index
+        raise ValueError(f"{path.name} has a line of more or fewer cells than its header")
     if len(set(header)) < len(header) or len(header) > _MOST_COLUMNS:  # which pandas would take long to tell apart
         raise ValueError(f"{path.name} has {len(header)} columns, of {len(set(header))} different names")
     return pd.read_csv(io.StringIO(text))
