@@ -5,9 +5,33 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_LONGEST = 2000
+
+
+def one_line(text: str, longest: int = _LONGEST) -> str:
+    """Words that somebody else may have had a part in, fit for a log and a terminal.
+
+    Without line breaks and escape codes, and no longer than so many characters.
+    """
+    plain = "".join(character if character.isprintable() else " " for character in text[: 10 * longest])
+    return " ".join(plain.split())[:longest]
+
+
+def printable(name: str, but: str = "") -> str:
+    """A name of somebody else's, with escape codes and the like written out (``\\x1b``), but for some characters."""
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() or c in but else c.encode("unicode_escape").decode("ascii") for c in name)
+
 
 class DPForestError(ValueError):
-    """Base of all errors that bad input to dpforest raises."""
+    """Base of all errors that bad input to dpforest raises.
+
+    Its words are one line, whatever names and values of others they quote.
+    """
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class SchemaError(DPForestError):

@@ -11,14 +11,15 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-import yaml
 
 from dpforest.cells import MISSING, NA_VALUES, OTHER, Missing, NaValues, Table, column_of
 from dpforest.errors import SchemaError
+from dpforest.texts import BadText, check_plain, parse_yaml
 
 GridScale = Literal["linear", "signed_sqrt"]
 # Rows and thresholds are in single precision, 24 bits: a range of at least this share of its larger end holds 512
@@ -362,6 +363,25 @@ class Schema:
         inside, clipped = self.clip(X, out_of_bounds)
         return self.to_single(inside), clipped
 
+    def check_target(self, y: np.ndarray) -> np.ndarray:
+        """Targets of somebody else: class indices, or numbers inside the target's range up to single precision.
+
+        Raises
+        ------
+        SchemaError
+            One is outside the schema.
+        """
+        if self.target_range is None:
+            sound = y.dtype.kind in "iu" and bool(((y >= 0) & (y < len(self.classes))).all())
+        else:
+            # A bound may have been rounded, or not, on the other side.
+            low = min(self.target_range[0], float(np.float32(self.target_range[0])))
+            high = max(self.target_range[1], float(np.float32(self.target_range[1])))
+            sound = y.dtype.kind in "iuf" and bool(((y >= low) & (y <= high)).all())
+        if not sound:
+            raise SchemaError("a target is outside the schema")
+        return y
+
     @property
     def missing_values(self) -> np.ndarray:
         """What stands for a missing cell of each feature, shape (n_features,); NaN where nothing does."""
@@ -415,8 +435,7 @@ class Schema:
     @property
     def numeric_features(self) -> np.ndarray:
         """Positions of the features that are no category's 0/1 column."""
-        encoded = {f"{column}={value}" for column, values in self.categories.items() for value in values}
-        return np.array([i for i, name in enumerate(self.feature_names) if name not in encoded], dtype=np.int64)
+        return np.array([i for i, name in enumerate(self.feature_names) if name not in self.indicators], dtype=np.int64)
 
     @property
     def numeric_columns(self) -> list[str]:
@@ -430,6 +449,11 @@ class Schema:
         return [
             np.array([position[f"{column}={value}"] for value in values]) for column, values in self.categories.items()
         ]
+
+    @cached_property
+    def indicators(self) -> dict[str, tuple[str, str]]:
+        """Of each feature that is a category's 0/1 column, by name: the column and its value that it stands for."""
+        return {f"{c}={value}": (c, value) for c, values in self.categories.items() for value in values}
 
     @property
     def columns(self) -> list[str]:
@@ -543,6 +567,10 @@ class Schema:
         """
         if not isinstance(plain, Mapping):
             raise SchemaError(f"schema: expected a mapping with features and a target, got {type(plain).__name__}")
+        try:
+            check_plain(plain)
+        except BadText as error:
+            raise SchemaError(f"schema: {error}") from error
         allowed = {"features", "target", "classes", "target_range", "target_unit", "rows"}
         _refuse_unknown(plain, allowed | {"missing", "missing_target", "na_values"}, "schema")
         everywhere = plain.get("missing", "refuse")
@@ -615,13 +643,15 @@ class Schema:
             The file is missing, is no YAML, or is no valid schema.
         """
         try:
-            plain = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            plain = parse_yaml(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise SchemaError(f"no schema file at {path}") from None
         except (OSError, UnicodeDecodeError) as error:
             raise SchemaError(f"{path} cannot be read as a text file: {error}") from error
-        except yaml.YAMLError as error:
-            raise SchemaError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+        except BadText as error:
+            raise SchemaError(f"{path} is {error}") from error
+        except ValueError as error:
+            raise SchemaError(f"{str(path)!r} is no path: {error}") from error
         if not isinstance(plain, Mapping):
             raise SchemaError(f"{path}: expected a mapping with features and a target")
         return cls.from_dict(plain)

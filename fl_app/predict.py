@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from dpforest.cells import Reading, Table, read_target
+from dpforest.errors import printable
 from dpforest.explain import explain_prediction
 from dpforest.forest import Forest
 from dpforest.schema import Schema
@@ -66,7 +67,7 @@ def predict_file(forest: Forest, path: Path, explain: bool = False) -> tuple[pd.
         probability[good] = outcome = forest.predict_proba(X)
         names = np.array(["", *schema.classes], dtype=object)
         found["prediction"] = names[np.where(good, np.argmax(np.nan_to_num(probability), axis=1) + 1, 0)]
-        found |= {f"probability_{name}": probability[:, c] for c, name in enumerate(schema.classes)}
+        found |= {f"probability_{printable(name)}": probability[:, c] for c, name in enumerate(schema.classes)}
     else:
         target = np.full(len(good), np.nan)
         target[good] = outcome = forest.predict(X)

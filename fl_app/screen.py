@@ -20,6 +20,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from dpforest.errors import printable
+
 _OURS = ("fl_app", "strategies", "baselines", "dpforest")
 console = Console()
 
@@ -33,7 +35,8 @@ class _ScreenHandler(logging.Handler):
     """Prints messages above the bars."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        console.print(self.format(record), markup=False, highlight=False, soft_wrap=True, emoji=False)
+        words = printable(self.format(record), but="\n\t")  # names of others may hold escape codes
+        console.print(words, markup=False, highlight=False, soft_wrap=True, emoji=False)
 
 
 def log_to_screen(level: int = logging.INFO) -> None:

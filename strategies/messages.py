@@ -9,11 +9,13 @@ from typing import Any, Literal
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, one_line
 from dpforest.ledger import Ledger
+from dpforest.texts import parse_json
 from strategies.method import Arrays, ClientUpdate, Update
 
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
+LONGEST = 500  # characters that are shown of what a client says
 UNPROTECTED = "unprotected"
 _MAX_DIMENSIONS = 8
 
@@ -101,14 +103,14 @@ def read_update(message: Message, client: int) -> tuple[ClientUpdate, Ledger]:
         The reply is an error, or does not have the form of an update.
     """
     if message.has_error():
-        raise BadMessage(one_line(f"the client failed: {message.error.reason}"))
+        raise BadMessage(one_line(f"the client failed: {message.error.reason}", LONGEST))
     config = read_config(message.content)
     if "error" in config:
-        raise BadMessage(one_line(str(config["error"])))
+        raise BadMessage(one_line(str(config["error"]), LONGEST))
     metrics = message.content.metric_records.get(METRICS, MetricRecord())
     try:
-        ledger = Ledger.from_dict(json.loads(str(config["ledger"])))
-    except (KeyError, ValueError, OverflowError, RecursionError) as error:
+        ledger = Ledger.from_dict(parse_json(str(config["ledger"])))
+    except (KeyError, DPForestError) as error:
         raise BadMessage(f"the update has no readable ledger: {error}") from error
     numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
     noise = "secure" if config.get("noise") == "secure" else "seeded"
@@ -127,14 +129,6 @@ def error_content(client: int, error: Exception, refused: bool = False, unprotec
     words = f"{type(error).__name__}: {error}"
     config = ConfigRecord({"client": client, "error": words, "refused": refused, UNPROTECTED: unprotected})
     return RecordDict({CONFIG: config})
-
-
-def one_line(text: str) -> str:
-    """Somebody else's words, fit for a log and a terminal: without line breaks and escape codes, and no longer than
-    500 characters.
-    """
-    plain = "".join(character if character.isprintable() else " " for character in text[:5000])
-    return " ".join(plain.split())[:500]
 
 
 def copied(config: Mapping[str, Any]) -> ConfigRecord:

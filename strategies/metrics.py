@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
+from dpforest.errors import DPForestError
+from dpforest.schema import MOST_ROWS, Schema
+
+log = logging.getLogger(__name__)
 Sums = Mapping[str, list[float]]
 
 # Cells of the histogram of probabilities from which clients' ROC curves are put together.
 SCORE_CELLS = 1000
+# No probability counts as smaller in a log loss.
+_LEAST_PROBABILITY = 1e-15
+# Relative room for the rounding of sums, and for leaves that lie a little outside a target's range.
+_ROUNDING, _LEAF_ROOM = 1e-6, 1e-3
 
 
 def classification_sums(y: np.ndarray, probability: np.ndarray) -> dict[str, list[float]]:
@@ -34,7 +44,7 @@ def classification_sums(y: np.ndarray, probability: np.ndarray) -> dict[str, lis
     predicted = np.argmax(probability, axis=1)
     confusion = np.bincount(y * n_classes + predicted, minlength=n_classes**2)
     share = probability[np.arange(len(y)), y] / np.maximum(probability.sum(axis=1), 1e-15)
-    log_loss = float(-np.log(np.clip(share, 1e-15, 1.0)).sum())
+    log_loss = float(-np.log(np.clip(share, _LEAST_PROBABILITY, 1.0)).sum())
     sums = {"confusion": confusion.astype(float).tolist(), "log_loss": [log_loss]}
     if n_classes == 2:
         score = probability[:, 1] / np.maximum(probability.sum(axis=1), 1e-15)
@@ -49,6 +59,70 @@ def regression_sums(y: np.ndarray, predicted: np.ndarray) -> dict[str, list[floa
     moments = [len(y), y.sum(), (y**2).sum(), predicted.sum(), (predicted**2).sum(), (y * predicted).sum()]
     errors = [(error**2).sum(), np.abs(error).sum()]
     return {"moments": [float(x) for x in moments], "errors": [float(x) for x in errors]}
+
+
+def check_sums(sums: Sums, schema: Schema) -> None:
+    """Hold a client's statistics against what any rows of the schema and any predictions can add up to.
+
+    Raises
+    ------
+    DPForestError
+        Names what is wrong.
+    """
+    classes = len(schema.classes)
+    expected = sum_sizes(classes)
+    found = {name: len(values) for name, values in sums.items()}
+    if found != expected:
+        raise DPForestError(f"the evaluation reports {found}, expected {expected}")
+    if not all(np.isfinite(values).all() for values in sums.values()):
+        raise DPForestError("the evaluation holds NaN or infinity")
+    rows = _check_counts(sums["confusion"] if classes else sums["moments"][:1])
+    if classes:
+        _check_classification(sums, rows, classes)
+    else:
+        assert schema.target_range is not None
+        _check_regression(sums, rows, *schema.target_range)
+
+
+def _check_counts(counts: list[float]) -> float:
+    if min(counts) < 0 or sum(counts) < 1:
+        raise DPForestError("the evaluation counts no test rows, or fewer than none")
+    if sum(counts) > MOST_ROWS or any(count % 1 for count in counts):
+        raise DPForestError(f"the evaluation counts {sum(counts):g} test rows; whole numbers up to {MOST_ROWS:g} count")
+    return sum(counts)
+
+
+def _check_classification(sums: Sums, rows: float, classes: int) -> None:
+    most = -math.log(_LEAST_PROBABILITY) * rows
+    if not 0 <= sums["log_loss"][0] <= most * (1 + _ROUNDING):
+        raise DPForestError(f"the log loss {sums['log_loss'][0]:g} of {rows:g} rows must lie from 0 to {most:g}")
+    if "scores" in sums:
+        _check_counts(sums["scores"])
+        of_scores, of_classes = (np.reshape(sums[name], (classes, -1)).sum(axis=1) for name in ("scores", "confusion"))
+        if (of_scores != of_classes).any():
+            raise DPForestError("the evaluation's histograms of scores are not of the rows that it counts")
+
+
+def _check_regression(sums: Sums, n: float, low: float, high: float) -> None:
+    _, y, yy, p, pp, yp = sums["moments"]
+    squared, absolute = sums["errors"]
+    room = _LEAF_ROOM * (high - low)
+    largest = max(abs(low), abs(high)) + room
+    slack = _ROUNDING * n * largest**2
+    inside = all(n * (low - room) <= total <= n * (high + room) for total in (y, p))
+    inside &= all(0 <= square <= n * largest**2 + slack for square in (yy, pp))
+    inside &= 0 <= squared <= 4 * n * largest**2 + slack and 0 <= absolute <= 2 * n * largest * (1 + _ROUNDING)
+    # By the bounds above nothing here overflows.
+    if not (
+        inside
+        and all(total**2 / n <= square + slack for total, square in ((y, yy), (p, pp)))
+        and abs(squared - (yy - 2 * yp + pp)) <= slack
+        and abs(p - y) <= absolute + _ROUNDING * n * largest
+        and absolute**2 / n <= squared + slack
+    ):
+        raise DPForestError(
+            f"the evaluation's sums cannot be those of {n:g} targets and predictions in [{low:g}, {high:g}]"
+        )
 
 
 def add_sums(parts: Iterable[Sums]) -> dict[str, list[float]]:
@@ -233,9 +307,10 @@ def _mae(sums: Sums) -> float:
     return sums["errors"][1] / sums["moments"][0]
 
 
-def _r2(sums: Sums) -> float:
+def _r2(sums: Sums) -> float | None:
+    """Not defined where all targets are the same."""
     variance = _variances(sums)[0]
-    return 1 - _mse(sums) / variance if variance > 0 else math.nan
+    return 1 - _mse(sums) / variance if variance > 0 else None
 
 
 def _pearson(sums: Sums) -> float:
@@ -283,3 +358,35 @@ def memorization_rate(accuracies: Mapping[int, Mapping[int, float]]) -> float:
         others = [row[owner] for client, row in accuracies.items() if client != owner and owner in row]
         memorized += all(own > other for other in others)
     return memorized / len(owners)
+
+
+def joint_metrics(parts: Iterable[Sums]) -> dict[str, float]:
+    """`summarize` of several clients together; what cannot be computed is left out with a word, and ends nothing."""
+    try:
+        summary = summarize(add_sums(parts))
+    except Exception as error:
+        # The clients' sums are checked one by one; a model is not lost to a metric that still cannot be made of them.
+        log.warning("no test metrics: %s: %s", type(error).__name__, error)
+        return {}
+    return finite(summary, "test metrics")
+
+
+def finite(plain: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Plain data without the numbers that JSON cannot hold; those that are left out are named in the log."""
+    kept = {}
+    for name, value in plain.items():
+        if isinstance(value, Mapping):
+            kept[name] = finite(value, f"{where}: {name}")
+        elif _is_finite(value):
+            kept[name] = value
+        else:
+            log.warning("%s: %s is left out, as there is no number for it", where, name)
+    return kept
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)

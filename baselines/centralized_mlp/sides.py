@@ -52,6 +52,7 @@ class CentralizedServer(ServerSide):
         self._architecture = self._settings.architecture(task.schema)
         self._model: dict[str, np.ndarray] = {}
         self._rows = 0
+        self._received: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
     def exchanges(self) -> int:
@@ -65,16 +66,15 @@ class CentralizedServer(ServerSide):
 
     def check(self, update: ClientUpdate) -> None:
         X, y = update.arrays.get("X"), update.arrays.get("y")
-        if X is None or y is None or X.ndim != 2 or X.shape[1] != self.task.schema.n_features or y.shape != (len(X),):
-            raise DPForestError(f"expected rows of {self.task.schema.n_features} features with their targets")
-        self.task.schema.check_matrix(X)
-        if not np.isfinite(y).all() or (self.task.schema.is_classification and not self._are_classes(y)):
-            raise DPForestError("a target is no class or no finite number")
+        schema = self.task.schema
+        if X is None or y is None or X.ndim != 2 or X.shape[1] != schema.n_features or y.shape != (len(X),):
+            raise DPForestError(f"expected rows of {schema.n_features} features with their targets")
+        self._received[update.client] = schema.check_matrix(X, "refuse")[0], schema.check_target(y)
 
     def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
         rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(0,)))
-        X = np.concatenate([update.arrays["X"] for update in updates])
-        y = np.concatenate([update.arrays["y"] for update in updates])
+        X, y = (np.concatenate(parts) for parts in zip(*(self._received[u.client] for u in updates), strict=True))
+        self._received.clear()
         trained, standard = train_alone(self.task, self._settings, X, y, rng)
         self._model = {**trained, **standard}
         self._rows = len(y)
@@ -85,6 +85,3 @@ class CentralizedServer(ServerSide):
 
     def save(self, folder: Path) -> None:
         save_network(folder, self._architecture, self._model)
-
-    def _are_classes(self, y: np.ndarray) -> bool:
-        return bool(y.dtype.kind in "iu" and ((y >= 0) & (y < self._architecture.outputs)).all())

@@ -72,6 +72,10 @@ class DpFedAvgServer(NetworkServer):
     def config(self, round_: int, client: int) -> Mapping[str, Any]:
         return {**super().config(round_, client), MULTIPLIER: self._multiplier, AMPLIFIED: self._amplified}
 
+    def largest_noise(self) -> float:
+        """No bound: each step is clipped, so that a long one does no more than a short one."""
+        return math.inf
+
     def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
         if self._paid is not None and not self._paid.left:
             raise BudgetExceeded(

@@ -10,7 +10,7 @@ from baselines.dp_fedavg_published.client import UNPROTECTED, published_sigma
 from baselines.dp_fedavg_published.settings import PublishedSettings
 from baselines.fedavg.client import ROWS
 from baselines.mlp.architecture import refuse_batch_norm
-from baselines.mlp.sides import SUMS, NetworkServer, mean_weights
+from baselines.mlp.sides import FARTHEST, SUMS, NetworkServer, mean_weights
 from dpforest.errors import DPForestError
 from strategies.method import ClientUpdate, Task
 
@@ -32,6 +32,9 @@ class PublishedServer(NetworkServer):
         rows = update.metrics.get(ROWS, 0.0)
         if SUMS not in update.arrays and not 1 <= rows < 1e12:
             raise DPForestError(f"the client says it has {rows:g} rows; expected 1 or more")
+
+    def largest_noise(self) -> float:
+        return FARTHEST * self._sigma
 
     def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
         if not updates:

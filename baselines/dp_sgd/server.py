@@ -10,7 +10,7 @@ import numpy as np
 from baselines.dp_sgd.releases import run_entries
 from baselines.dp_sgd.settings import DpSgdSettings
 from baselines.mlp.calibration import MULTIPLIER, noise_multiplier
-from baselines.mlp.sides import NetworkServer, mean_weights
+from baselines.mlp.sides import FARTHEST, NetworkServer, mean_weights
 from dpforest.ledger import Entry
 from strategies.method import ClientUpdate, Task
 
@@ -40,6 +40,14 @@ class DpSgdServer(NetworkServer):
 
     def config(self, round_: int, client: int) -> Mapping[str, Any]:
         return {**super().config(round_, client), MULTIPLIER: self._multiplier}
+
+    def largest_noise(self) -> float:
+        settings, schema = self._settings, self.task.schema
+        recipe = settings.recipe(schema)
+        of_sum = FARTHEST * self._multiplier * settings.clip
+        of_mean = of_sum / max(1.0, settings.probability(schema) * (schema.rows or 0))
+        # As if the noise of all steps had one direction.
+        return of_mean * recipe.steps * settings.rate(schema, self.task.budget) / (1 - recipe.momentum)
 
     def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
         if not updates:

@@ -59,6 +59,7 @@ class CentralizedServer(ServerSide):
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         self._forest: Forest | None = None
+        self._received: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
     def exchanges(self) -> int:
@@ -75,18 +76,12 @@ class CentralizedServer(ServerSide):
         schema = self.task.schema
         if X is None or y is None or y.ndim != 1 or X.shape != (len(y), schema.n_features):
             raise DPForestError("the rows have the wrong shape")
-        schema.check_matrix(X)
-        if schema.is_classification:
-            sound = y.dtype.kind in "iu" and bool(((y >= 0) & (y < len(schema.classes))).all())
-        else:
-            sound = bool(np.isfinite(y).all())
-        if not sound:
-            raise DPForestError("a target is outside the schema")
+        self._received[update.client] = schema.check_matrix(X, "refuse")[0], schema.check_target(y)
 
     def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
         settings: CentralizedSettings = self.task.settings
-        X = np.concatenate([update.arrays["X"] for update in updates])
-        y = np.concatenate([update.arrays["y"] for update in updates])
+        X, y = (np.concatenate(parts) for parts in zip(*(self._received[u.client] for u in updates), strict=True))
+        self._received.clear()
         rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(1,)))
         chosen = rng.permutation(len(y))[: settings.max_rows]
         classes = self.task.schema.is_classification

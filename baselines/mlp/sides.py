@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from baselines.mlp.architecture import Architecture
+from baselines.mlp.architecture import Architecture, BadWeights
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.inputs import (
     Standard,
@@ -28,6 +28,7 @@ from baselines.mlp.settings import LocalSettings, NetworkSettings, RoundSettings
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, gaussian_mu
 from dpforest.mechanisms import GaussianSums
+from dpforest.schema import MOST_ROWS
 from strategies.forests import LEAST_ROWS
 from strategies.method import (
     Arrays,
@@ -46,6 +47,12 @@ SUMS = "sums"
 SUMS_WHAT = "sums of features and of their squares"
 PHASE = "phase"
 STANDARDIZE, TRAIN = "standardize", "train"
+# Inputs and first weights are of size 1, and so is what a round changes.
+_LARGEST_MOVE, _LARGEST_WEIGHT = 100.0, 1000.0
+# Deviations that noise is away at most.
+FARTHEST = 10.0
+# Of a client's sums for the standardisation: of as many rows as there may be, with noise of a thousand times as many.
+_LARGEST_SUM = 1e3 * MOST_ROWS
 
 
 class NetworkUser(ClientSide):
@@ -182,10 +189,13 @@ class NetworkServer(ServerSide):
     def check(self, update: ClientUpdate) -> None:
         if SUMS in update.arrays:
             sums = update.arrays[SUMS]
-            if sums.shape != (2 * self.architecture.inputs + 1,) or not np.isfinite(sums).all():
-                raise DPForestError(f"expected {2 * self.architecture.inputs + 1} finite sums, got {sums.shape}")
+            if sums.shape != (2 * self.architecture.inputs + 1,) or not (np.abs(sums) <= _LARGEST_SUM).all():
+                raise DPForestError(
+                    f"expected {2 * self.architecture.inputs + 1} sums up to {_LARGEST_SUM:g} in size, "
+                    f"got {sums.shape}, the largest {np.abs(sums).max(initial=0):g}"
+                )
         else:
-            self.architecture.check_weights(update.arrays)
+            self._check_weights(update.arrays)
 
     def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
         if round_ <= self._before:
@@ -200,6 +210,22 @@ class NetworkServer(ServerSide):
             )
             self._flat = self._flat + self.rounds.server_learning_rate * self._momentum
         return self.model()
+
+    def _check_weights(self, arrays: Arrays) -> None:
+        """Refuse weights that no training comes near, from which no honest client's training would stay finite."""
+        weights = self.architecture.flatten(self.architecture.check_weights(arrays)).astype(np.float64)
+        noise = self.largest_noise()
+        moved, most = float(np.abs(weights - self.flat).max()), _LARGEST_MOVE + noise
+        if moved > most:
+            raise BadWeights(f"a weight is {moved:.3g} from that of the current model, at most {most:.3g} is trained")
+        # Or else one client could lead the model there in many rounds.
+        size, most = float(np.abs(weights).max()), _LARGEST_WEIGHT + self.task.rounds * noise
+        if size > most:
+            raise BadWeights(f"a weight is {size:.3g} in size, expected at most {most:.3g}")
+
+    def largest_noise(self) -> float:
+        """How far a client's own noise may move a weight in a round; none by default, infinite to bound no weights."""
+        return 0.0
 
     @abstractmethod
     def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:

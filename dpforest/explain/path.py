@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpforest.errors import printable
 from dpforest.explain.wording import addition, cell, outcome, question, records
 from dpforest.forest import Forest
 
@@ -89,7 +90,7 @@ def _steps(forest: Forest, row: np.ndarray, node: int) -> list[Step]:
         name, value, words = _asked(forest, row, index)
         goes_left = bool(np.float32(value) <= np.float32(threshold))  # as the forest compares
         low, high = (-np.inf, threshold) if goes_left else (threshold, np.inf)
-        text = f"{name} is {words}: {question(forest, index, low, high)}"
+        text = f"{printable(name)} is {printable(words)}: {question(forest, index, low, high)}"
         steps.append(Step(name, value, threshold, goes_left, text))
         node = int(forest.left[node]) + (0 if goes_left else 1)
     return steps

@@ -79,7 +79,8 @@ def draw_tree(forest: Forest, tree: int = 0, depth: int | None = 3, axes: Axes |
                 axes.plot([x, to_x], [y, to_y], color="0.6", linewidth=1, zorder=1)
                 axes.text((x + to_x) / 2, (y + to_y) / 2, word, fontsize=7, color="0.4", ha="center", va="center",
                           bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
-        axes.text(x, y, _label(alone, node, depth), fontsize=8, ha="center", va="center", zorder=2,
+        # Names may have dollar signs in them.
+        axes.text(x, y, _label(alone, node, depth), fontsize=8, ha="center", va="center", zorder=2, parse_math=False,
                   bbox={"boxstyle": "round", "fc": colours(_shade(alone, node)), "ec": "0.4"})  # fmt: skip
     axes.set_xlim(-0.7, max(x for x, _ in place.values()) + 0.7)
     axes.set_ylim(min(y for _, y in place.values()) - 0.5, 0.5)

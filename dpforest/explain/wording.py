@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpforest.errors import InvalidForest
+from dpforest.errors import InvalidForest, printable
 from dpforest.forest import Forest
 from dpforest.schema import Feature
 
@@ -18,12 +18,7 @@ def number(x: float) -> str:
 
 def with_unit(x: float, unit: str) -> str:
     """A number and its unit."""
-    return f"{number(x)} {unit}" if unit else number(x)
-
-
-def is_indicator(feature: Feature) -> bool:
-    """Whether a feature is one value of a categorical column, which is asked as "yes or no"."""
-    return "=" in feature.name and (feature.low, feature.high) == (0.0, 1.0)
+    return f"{number(x)} {printable(unit)}" if unit else number(x)
 
 
 def cell(feature: Feature, value: float) -> str:
@@ -34,33 +29,37 @@ def cell(feature: Feature, value: float) -> str:
 
 def at_most(feature: Feature, high: float) -> str:
     """Words for ``x <= high``."""
-    return f"{feature.name} <= {with_unit(high, feature.unit)}"
+    return f"{printable(feature.name)} <= {with_unit(high, feature.unit)}"
 
 
 def condition(feature: Feature, low: float, high: float) -> str:
-    """Words for ``low < x <= high``, where an infinite side says nothing."""
-    if is_indicator(feature):
-        column, value = feature.name.split("=", 1)
-        return f"{column} is {value}" if low >= 0 else f"{column} is not {value}"
+    """Words for ``low < x <= high`` of a number, where an infinite side says nothing."""
+    name = printable(feature.name)
     if feature.has_branch:
         if high < feature.low:
-            return f"{feature.name} is missing"
+            return f"{name} is missing"
         if low < feature.low:
             or_missing = " or missing" if low < feature.missing_value else ""
-            return f"{at_most(feature, high)}{or_missing}" if np.isfinite(high) else f"{feature.name} is not missing"
+            return f"{at_most(feature, high)}{or_missing}" if np.isfinite(high) else f"{name} is not missing"
     if np.isinf(low):
         return at_most(feature, high)
     if np.isinf(high):
-        return f"{feature.name} > {with_unit(low, feature.unit)}"
-    return f"{number(low)} < {feature.name} <= {with_unit(high, feature.unit)}"
+        return f"{name} > {with_unit(low, feature.unit)}"
+    return f"{number(low)} < {name} <= {with_unit(high, feature.unit)}"
 
 
 def question(forest: Forest, asked: int, low: float, high: float) -> str:
     """Words for ``low < x <= high`` of what a node asks: a feature of the schema, or one of the forest's sets."""
     number = asked - forest.schema.n_features
-    if number < 0:
-        return condition(forest.schema.features[asked], low, high)
-    column, values = forest.categories_of(number)
+    if number >= 0:
+        column, values = forest.categories_of(number)
+    else:
+        feature = forest.schema.features[asked]
+        if feature.name not in forest.schema.indicators:
+            return condition(feature, low, high)
+        column, value = forest.schema.indicators[feature.name]
+        values = (value,)
+    column, values = printable(column), tuple(map(printable, values))
     listed = f"{', '.join(values[:-1])} or {values[-1]}" if len(values) > 1 else values[0]
     return f"{column} is {listed}" if low >= 0 else f"{column} is not {listed}"
 
@@ -78,8 +77,8 @@ def outcome(forest: Forest, value: np.ndarray) -> str:
             raise InvalidForest(_PARTS.format(forest.output))
         best = int(np.argmax(value))
         if forest.output == "score":
-            return f"{forest.schema.classes[best]} (score {value[best]:.2f})"
-        return f"{forest.schema.classes[best]} ({100 * value[best]:.0f} %)"
+            return f"{printable(forest.schema.classes[best])} (score {value[best]:.2f})"
+        return f"{printable(forest.schema.classes[best])} ({100 * value[best]:.0f} %)"
     if forest.output != "target":
         raise InvalidForest(_PARTS.format(forest.output))
     return with_unit(float(value[0]), forest.schema.target_unit)
@@ -93,7 +92,7 @@ def addition(forest: Forest, value: np.ndarray) -> str:
     if not forest.schema.is_classification:
         return f"add {with_unit(float(value[0]), forest.schema.target_unit)}"
     most = int(np.argmax(np.abs(value)))
-    return f"add {number(value[most])} to the logit of {forest.schema.classes[most]}"
+    return f"add {number(value[most])} to the logit of {printable(forest.schema.classes[most])}"
 
 
 def records(weight: float) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from dpforest.errors import InvalidForest
 from dpforest.forest import kernels
 from dpforest.forest.forest import Forest, Output
-from dpforest.forest.validate import Limits, validate
+from dpforest.forest.validate import Limits, to_single, validate
 from dpforest.schema import Schema
 
 SETS = "sets"
@@ -97,13 +97,13 @@ def unpack(
     if len(weight) != (0 if output == "counts" else n_leaves):
         raise InvalidForest(f"{len(weight)} weights for {n_leaves} leaves")
     full_threshold = np.zeros(n_nodes)
-    full_threshold[~leaf] = threshold
+    full_threshold[~leaf] = to_single(threshold)  # sent in more digits, they would be others where they are sent on
     full_left = np.full(n_nodes, -1, dtype=np.int32)
     full_left[~leaf] = left
     full_value = np.zeros((n_nodes, schema.n_outputs))
-    full_value[leaf] = value
+    full_value[leaf] = value if output == "counts" else to_single(value)
     full_weight = np.zeros(n_nodes)
-    full_weight[leaf] = np.maximum(value, 0).sum(axis=1) if output == "counts" else weight
+    full_weight[leaf] = np.maximum(full_value[leaf], 0).sum(axis=1) if output == "counts" else to_single(weight)
     forest = Forest(
         schema=schema,
         output=output,

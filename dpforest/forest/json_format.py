@@ -21,6 +21,7 @@ from dpforest.forest.forest import Forest
 from dpforest.forest.importance import feature_importances
 from dpforest.forest.validate import Limits, validate
 from dpforest.schema import Schema
+from dpforest.texts import BadText, check_plain, parse_json
 
 FORMAT = "dpforest"
 # Version 2 has sets of categories; a forest without any is written as version 1, which other programs know.
@@ -96,7 +97,8 @@ def from_dict(plain: Any, limits: Limits | None = None) -> Forest:
     try:
         forest = validate(_read(plain), limits)
     except DPForestError as error:
-        raise type(error)(f"{error}; take the file from its run again") from error
+        kind = SchemaError if isinstance(error, SchemaError) else InvalidForest
+        raise kind(f"{error}; take the file from its run again") from error
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InvalidForest(f"damaged forest file: {error}; take the file from its run again") from error
     fill_inner_nodes(forest)
@@ -131,9 +133,11 @@ def _read(plain: Mapping[str, Any]) -> Forest:
     value[leaf] = cells.reshape(-1, schema.n_outputs)
     weight = np.zeros(len(feature))
     weight[leaf] = _numbers([w for tree in trees for w in tree["weight"]], "weight")
+    check_plain(plain["provenance"])
     provenance = dict(plain["provenance"])
     if not np.isfinite(_numbers([provenance.get("base_prediction", 0.0)], "base_prediction")).all():
         raise InvalidForest("damaged forest file: base_prediction must be a finite number")
+    json.dumps(provenance, allow_nan=False)  # or else the forest could not be saved again
     importances = _importances(plain["importances"], schema)
     stated = provenance.pop("importances", None) == "stated"
     return Forest(
@@ -246,11 +250,12 @@ def load(path: str | Path, limits: Limits | None = None) -> Forest:
         Its schema is not one.
     """
     try:
-        plain = json.loads(Path(path).read_text(encoding="utf-8"))
+        plain = parse_json(Path(path).read_text(encoding="utf-8"))
     except IsADirectoryError:
         raise InvalidForest(f"{path} is a folder: give a forest's file, in a run folder model/forest.json") from None
-    except (ValueError, RecursionError) as error:  # also bytes that are no text, and numbers of endless digits
-        raise InvalidForest(f"{path} is not valid JSON (was it cut short?): {error}") from error
+    except ValueError as error:  # also bytes that are no text
+        words = error if isinstance(error, BadText) else f"not valid JSON (was it cut short?): {error}"
+        raise InvalidForest(f"{path} is {words}") from error
     try:
         return from_dict(plain, limits)
     except (InvalidForest, SchemaError) as error:

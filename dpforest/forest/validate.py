@@ -9,6 +9,9 @@ import numpy as np
 from dpforest.errors import InvalidForest
 from dpforest.forest.forest import Forest
 
+# Counts of leaves are added up and turned into 64-bit integers and back. Their noise may be far larger than they are.
+_LARGEST_COUNT = 2.0**62
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -29,7 +32,8 @@ def validate(forest: Forest, limits: Limits | None = None) -> Forest:
     """Return the forest if it is sound.
 
     Every node is reached from its root exactly once (no cycle, no orphan), every index is in range and every
-    number finite, so that prediction ends and stays inside its arrays.
+    number finite in single precision, so that prediction ends and stays inside its arrays, and whoever is sent the
+    forest or reads it from a file finds it sound too.
 
     Raises
     ------
@@ -67,8 +71,8 @@ def _check_sizes(forest: Forest, limits: Limits) -> None:
             raise InvalidForest(f"{name} has shape {getattr(forest, name).shape}, expected {shape}")
     if len(forest.owners) != forest.n_trees:
         raise InvalidForest(f"{len(forest.owners)} owners for {forest.n_trees} trees")
-    offsets = forest.offsets
-    if offsets[0] != 0 or offsets[-1] != forest.n_nodes or (np.diff(offsets) < 1).any():
+    offsets = forest.offsets  # compared and not subtracted: a difference may overflow
+    if offsets[0] != 0 or offsets[-1] != forest.n_nodes or (offsets[1:] <= offsets[:-1]).any():
         raise InvalidForest("offsets must rise from 0 to the number of nodes, at least one node a tree")
 
 
@@ -114,19 +118,36 @@ def _check_structure(forest: Forest, limits: Limits) -> None:
 
 
 def _check_numbers(forest: Forest) -> None:
-    for name in ("threshold", "value", "weight", "base", "stated_importances"):
-        numbers = getattr(forest, name)
-        if numbers is not None and not np.isfinite(numbers).all():
-            raise InvalidForest(f"{name} holds NaN or infinity")
-    if (forest.weight < 0).any():
-        raise InvalidForest("weight must not be negative")
+    leaf = forest.is_leaf
+    # Weights of inner nodes do not travel, and may add up to more than single precision holds.
+    sent = {
+        "threshold": forest.threshold,
+        "value": forest.value,
+        "weight": forest.weight[leaf],
+        "base": forest.base,
+        "stated_importances": forest.stated_importances,
+    }
+    for name, numbers in sent.items():
+        if numbers is not None and not np.isfinite(to_single(numbers)).all():
+            raise InvalidForest(f"{name} holds NaN or infinity, or more than single precision can hold")
+    if not np.isfinite(forest.weight).all() or (forest.weight < 0).any():
+        raise InvalidForest("weight must not be negative, and finite")
+    # As they arrive at whoever is sent them: at the edge of what is allowed, rounding must not decide otherwise there.
+    leaf_values = to_single(forest.value[leaf])
+    if forest.output == "counts" and (np.abs(leaf_values) > _LARGEST_COUNT).any():
+        raise InvalidForest(f"a leaf counts more than {_LARGEST_COUNT:.2g} rows")
     if forest.output == "probability":
-        leaf_values = forest.value[forest.is_leaf]
-        if (leaf_values < 0).any() or not np.allclose(leaf_values.sum(axis=1), 1.0, atol=1e-4):
+        total = leaf_values.sum(axis=1, dtype=np.float64)
+        if (leaf_values < 0).any() or not np.allclose(total, 1.0, atol=1e-4):
             raise InvalidForest("leaf probabilities must be non-negative and add up to 1")
     if forest.output == "target" and forest.schema.target_range is not None:
         low, high = forest.schema.target_range
         slack = 1e-4 * (high - low)
-        leaf_values = forest.value[forest.is_leaf]
         if (leaf_values < low - slack).any() or (leaf_values > high + slack).any():
             raise InvalidForest(f"leaf targets must lie in [{low:g}, {high:g}]")
+
+
+def to_single(numbers: np.ndarray) -> np.ndarray:
+    """Numbers as they travel: in single precision, infinite where it cannot hold them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(numbers).astype(np.float32)

@@ -155,7 +155,7 @@ class Ledger:
             budget = Budget(float(plain["budget"]["epsilon"]), float(plain["budget"]["delta"]))
             ledger = cls(budget, str(plain["unit"]), str(plain["trust"]))
             ledger._entries = [Entry.from_dict(entry) for entry in plain["entries"]]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DPForestError(f"not a ledger: {error}") from error
         return ledger
 

@@ -11,9 +11,12 @@ import os
 import sys
 from pathlib import Path
 
+from dpforest.errors import printable
+
 EXAMPLES = """\
 dpforest predict --model RUN/model/forest.json --data new.csv --out predictions.csv
 dpforest predict --model RUN/model/forest.json --data new.csv --out predictions.csv --explain"""
+_LINE_ENDS = "\t\r\n"
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # beginnings of a cell that spreadsheets calculate; some wide
 
 
@@ -46,13 +49,14 @@ def execute(options: argparse.Namespace) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     for note in notes:
-        print(note)
+        print(printable(note))
     print(f"{len(predictions)} rows in {options.out}")
     return 0
 
 
 def _harmless(name: str) -> str:
-    """A class name as a cell that no spreadsheet calculates: a model made by others may bring any name."""
+    """A class name as a cell that no spreadsheet calculates and no terminal obeys: others may have named it."""
+    name = printable(name, but=_LINE_ENDS)  # a cell with those is quoted
     try:
         float(name)  # "-1" is a class as any other
     except ValueError:

@@ -234,6 +234,8 @@ def _lines(path: Path) -> list[str]:
         raw = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path.name} cannot be read ({error.strerror}): check the path and its permissions") from None
+    except ValueError as error:
+        raise DataError(f"{str(path)!r} is no path: {error}") from None
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         content = raw[: len(raw) // 2 * 2].decode("utf-16", "surrogatepass")
     else:
@@ -294,10 +296,12 @@ def _header_cells(header: str, separator: str) -> list[str]:
 
 
 def _positions(place: str, found: Sequence[str], names: Sequence[str], optional: Sequence[str]) -> dict[str, int]:
-    folded = [name.casefold() for name in found]
+    folded: dict[str, list[int]] = {}
+    for position, name in enumerate(found):
+        folded.setdefault(name.casefold(), []).append(position)
     positions = {}
     for name in [*names, *(name for name in optional if name.casefold() in folded)]:
-        places = [i for i, other in enumerate(folded) if other == name.casefold()]
+        places = folded.get(name.casefold(), [])
         if len(places) > 1:
             places = [i for i in places if found[i] == name] or places  # names that differ in case only
         if len(places) > 1:

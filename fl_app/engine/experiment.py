@@ -17,6 +17,7 @@ from dpforest.guarantee import Trust
 from dpforest.ledger import RECORD_UNIT, Budget, check_delta_for
 from dpforest.schema import Schema
 from dpforest.settings import Positive, Range, Says, Seed, Settings, quoted
+from dpforest.texts import BadText, check_plain, parse_json
 from fl_app.data import DataSource, Evaluation, Partition, build_source, client_roles, client_schema, public_rows
 from strategies.federation.cohort import Cohort, choose_cohort
 from strategies.method import Method, Task
@@ -302,6 +303,7 @@ class Experiment(Settings):
         DPForestError
             An option is unknown or has a bad value.
         """
+        check_plain(plain)
         values = dict(plain)
         for name, kind in (("partition", Partition), ("evaluation", Evaluation), ("privacy", Privacy)):
             group = values.get(name) or {}
@@ -321,9 +323,9 @@ class Experiment(Settings):
     def from_json(cls, text: str) -> Experiment:
         """Read `to_json` back; for messages, so nothing is believed."""
         try:
-            plain = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ConfigurationError(f"the experiment is no JSON: {error}") from error
+            plain = parse_json(text)
+        except BadText as error:
+            raise ConfigurationError(f"the experiment is {error}") from error
         if not isinstance(plain, dict):
             raise ConfigurationError("the experiment is no mapping")
         return cls.from_dict(plain)

@@ -22,10 +22,11 @@ from strategies.metrics import (
     add_sums,
     confusion_matrix,
     count_rows,
+    finite,
+    joint_metrics,
     memorization_rate,
     metrics_of,
     primary_metric,
-    summarize,
 )
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ def _row(exchange: Exchange) -> dict[str, Any]:
         return row
     if exchange.evaluation:
         sums = add_sums(each.sums for each in exchange.evaluation)
-        row |= summarize(sums)
+        row |= joint_metrics([sums])
         if "scores" in sums:
             row["confusion"] = "; ".join(" ".join(map(str, line)) for line in confusion_matrix(sums))
     return row | _evaluation_traffic(exchange.evaluating)
@@ -142,11 +143,13 @@ def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[st
     metrics: dict[str, Any] = {}
     if evaluations:
         sums = add_sums(each.sums for each in evaluations)
-        metrics |= summarize(sums)
+        metrics |= joint_metrics([sums])
         primary = primary_metric(metrics).name
-        scores = {each.client: summarize(each.sums)[primary] for each in evaluations}
-        metrics["worst_client"] = min(scores.values())
-        metrics["best_client"] = max(scores.values())
+        if primary not in metrics:
+            log.warning("no %s: it is not defined for these test rows", primary)
+        of_clients = [joint_metrics([each.sums]) for each in evaluations]
+        if scores := [own[primary] for own in of_clients if primary in own]:
+            metrics |= {"worst_client": min(scores), "best_client": max(scores)}
         if "confusion" in sums:
             metrics["confusion"] = confusion_matrix(sums)
             metrics["classes"] = list(schema.classes)
@@ -165,7 +168,16 @@ def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[st
         metrics["bytes_of_rows"] = 4 * (schema.n_features + 1) * schema.rows * len(result.cohort.train)
     if evaluations and experiment.memorization:
         metrics |= _memorization(experiment, evaluations)
-    return metrics | result.side.report()
+    return finite(metrics | _facts(result.side.report), "metrics")
+
+
+def _facts(tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a method tells about a finished run; the run is not lost where it cannot."""
+    try:
+        return tell()
+    except Exception as error:
+        log.warning("facts about the run are left out: %s: %s", type(error).__name__, error, exc_info=True)
+        return {}
 
 
 def _memorization(experiment: Experiment, evaluations: list[Evaluation]) -> dict[str, Any]:
@@ -194,8 +206,8 @@ def _client_rows(experiment: Experiment, result: FederatedResult) -> list[dict[s
             row["type"] = user_type(experiment.partition, client, result.cohort.total)
         if client in by_client:
             sums = by_client[client].sums
-            row |= summarize(sums) | {"test_rows": count_rows(sums)}
-        row |= result.side.client_facts(client, result.ledgers.get(client))
+            row |= joint_metrics([sums]) | {"test_rows": count_rows(sums)}
+        row |= _facts(partial(result.side.client_facts, client, result.ledgers.get(client)))
         row |= {"bytes_down": traffic.down, "bytes_up": traffic.up}
         row["failures"] = sum(f.client == client for f in result.failures)
         rows.append(row)

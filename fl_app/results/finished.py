@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import csv
 import io
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from dpforest.errors import DPForestError
 from dpforest.guarantee import Guarantee
 from dpforest.ledger import Budget
+from dpforest.texts import check_plain, parse_json, parse_yaml
 from strategies.metrics import Kind, metrics_of
 
-# The C parser, where PyYAML was built with it: ten times as fast.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MOST_COLUMNS = 5000
 # What a run guarantees. A budget that is finite was spent on noise, also where no guarantee comes of it.
 PRIVATE, UNPROVEN, OPEN = "holds", "none", "no privacy"
 _FACTS = (
@@ -176,15 +175,16 @@ def read_run(folder: Path) -> FinishedRun:
     try:
         metrics, privacy = (_read_json(folder / f"{name}.json") for name in ("metrics", "privacy"))
         clients, rounds = (_read_table(folder / f"{name}.csv") for name in ("clients", "rounds"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise DPForestError(f"{folder} is damaged: {error}") from error
     counted = [metrics.get(name) for name in ("clients", "rounds")]
-    if "trains" not in clients or [clients["trains"].sum(), len(rounds)] != counted:
+    trains = sum(value is True or value == 1 for value in clients.get("trains", pd.Series()).tolist())
+    if [trains, len(rounds)] != counted:
         raise DPForestError(f"{folder} is damaged: clients.csv or rounds.csv lacks lines")
     config = read_config(folder)
     try:
         return FinishedRun.of(folder, config, metrics, privacy, rounds, clients)
-    except (AttributeError, KeyError, StopIteration, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, OverflowError, StopIteration, TypeError, ValueError) as error:
         raise DPForestError(f"{folder} is damaged: {type(error).__name__}: {error}") from error
 
 
@@ -197,8 +197,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         It is damaged.
     """
     try:
-        config = yaml.load((folder / "config.yaml").read_text(encoding="utf-8"), Loader=_LOADER)
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        config = parse_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise DPForestError(f"{folder} is damaged: {error}") from error
     if not isinstance(config, dict) or "overrides" not in config:  # the last entry; an empty file is valid YAML
         raise DPForestError(f"{folder} is damaged: config.yaml is cut off")
@@ -206,7 +206,8 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    plain = json.loads(path.read_text(encoding="utf-8"))
+    plain = parse_json(path.read_text(encoding="utf-8"))
+    check_plain(plain)
     if not isinstance(plain, dict):
         raise ValueError(f"its {path.stem} is not a mapping")
     return plain
@@ -216,6 +217,9 @@ def _read_table(path: Path) -> pd.DataFrame:
     text = path.read_text(encoding="utf-8")
     if not text.endswith("\n"):
         raise ValueError(f"{path.name} is cut off")
+    header = next(csv.reader([text.partition("\n")[0]]))
+    if len(set(header)) < len(header) or len(header) > _MOST_COLUMNS:  # which pandas would take long to tell apart
+        raise ValueError(f"{path.name} has {len(header)} columns, of {len(set(header))} different names")
     return pd.read_csv(io.StringIO(text))
 
 

@@ -102,7 +102,7 @@ class RunFolder:
             if (folder / "model" / FOREST).is_file():
                 write_provenance(run, folder / "model" / FOREST)
             # Last, as it makes the run a finished one.
-            (folder / "metrics.json").write_text(json.dumps(run.metrics, indent=1), encoding="utf-8")
+            (folder / "metrics.json").write_text(json.dumps(run.metrics, indent=1, allow_nan=False), encoding="utf-8")
 
     @contextmanager
     def _claimed(self) -> Iterator[None]:

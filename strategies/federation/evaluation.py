@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from flwr.app import Message
 
+from dpforest.errors import one_line
 from dpforest.schema import Schema
-from strategies.messages import METRICS, BadMessage, one_line, read_arrays, read_config
+from dpforest.texts import parse_json
+from strategies.messages import LONGEST, METRICS, BadMessage, read_arrays, read_config
 from strategies.method import Arrays
-from strategies.metrics import Sums, sum_sizes
+from strategies.metrics import Sums, check_sums
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def refusal(reply: Message) -> str | None:
     if reply.has_error():
         return None
     config = read_config(reply.content)
-    return one_line(str(config.get("error"))) if config.get("refused") is True else None
+    return one_line(str(config.get("error")), LONGEST) if config.get("refused") is True else None
 
 
 def read_evaluation(reply: Message, client: int, schema: Schema, owners: Collection[int]) -> Evaluation:
@@ -54,40 +54,28 @@ def read_evaluation(reply: Message, client: int, schema: Schema, owners: Collect
 
     Raises
     ------
-    BadMessage
-        The reply is an error, or does not have the form of an evaluation.
+    DPForestError
+        The reply is an error, does not have the form of an evaluation, or says what cannot be.
     """
     if reply.has_error():
-        raise BadMessage(one_line(f"the client failed: {reply.error.reason}"))
+        raise BadMessage(one_line(f"the client failed: {reply.error.reason}", LONGEST))
     config = read_config(reply.content)
     if "error" in config:
-        raise BadMessage(one_line(str(config["error"])))
+        raise BadMessage(one_line(str(config["error"]), LONGEST))
     metrics = reply.content.metric_records.get(METRICS)
     if metrics is None:
         raise BadMessage("the evaluation has no metrics")
     sums = {name: [float(x) for x in values] for name, values in metrics.items() if isinstance(values, list)}
-    _check_sums(sums, schema)
+    check_sums(sums, schema)
     by_owner = _read_by_owner(str(config.get("by_owner", "{}")), owners)
     return Evaluation(client, sums, by_owner, read_arrays(reply.content))
 
 
-def _check_sums(sums: Sums, schema: Schema) -> None:
-    expected = sum_sizes(len(schema.classes))
-    found = {name: len(values) for name, values in sums.items()}
-    if found != expected:
-        raise BadMessage(f"the evaluation reports {found}, expected {expected}")
-    if not all(np.isfinite(values).all() for values in sums.values()):
-        raise BadMessage("the evaluation holds NaN or infinity")
-    counts = sums["confusion"] if schema.is_classification else sums["moments"][:1]
-    if min(counts) < 0 or min(sums.get("scores", [0])) < 0 or sum(counts) < 1:
-        raise BadMessage("the evaluation counts no test rows, or fewer than none")
-
-
 def _read_by_owner(text: str, owners: Collection[int]) -> dict[str, dict[int, float]]:
     try:
-        plain = json.loads(text)
+        plain = parse_json(text)
         by_owner = {size: {int(owner): float(x) for owner, x in row.items()} for size, row in plain.items()}
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadMessage(f"accuracies by owner cannot be read: {error}") from error
     rows = list(by_owner.values())
     if any(set(row) != set(rows[0]) or not set(row) <= set(owners) for row in rows):

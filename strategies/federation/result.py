@@ -19,7 +19,7 @@ from strategies.federation.traffic import Traffic
 from strategies.forests import read_model
 from strategies.messages import plain_arrays
 from strategies.method import ServerSide
-from strategies.metrics import add_sums, summarize
+from strategies.metrics import joint_metrics
 
 
 @dataclass
@@ -108,7 +108,7 @@ class FederatedResult(Result):
     @property
     def metrics(self) -> dict[str, float]:
         """Metrics of the final model over all clients' test rows together; empty if nobody reported."""
-        return summarize(add_sums(each.sums for each in self.evaluation)) if self.evaluation else {}
+        return joint_metrics(each.sums for each in self.evaluation) if self.evaluation else {}
 
     def save(self, folder: str | Path) -> None:
         """Write the final model into an existing folder."""

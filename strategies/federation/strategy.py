@@ -16,7 +16,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, one_line
 from dpforest.ledger import Ledger, rounded_up
 from strategies.federation.cohort import Cohort
 from strategies.federation.evaluation import Evaluation, has_metrics, read_evaluation, refusal
@@ -28,16 +28,16 @@ from strategies.flower_compat import SUPERLINK_NODE_ID, is_deployed
 from strategies.messages import (
     ARRAYS,
     CONFIG,
+    LONGEST,
     UNPROTECTED,
     copied,
-    one_line,
     plain_arrays,
     read_config,
     read_update,
     to_arrays_record,
 )
 from strategies.method import Arrays, ClientUpdate, ServerSide, Task, TooFewClients
-from strategies.metrics import add_sums, summarize
+from strategies.metrics import joint_metrics
 from strategies.plan import RunPlan
 
 log = logging.getLogger(__name__)
@@ -278,14 +278,15 @@ class MethodStrategy(Strategy, Generic[R]):
         client_of = {test[client]: client for client in asked}
         words = "its evaluation could not be read", "no answer to the evaluation in time"
         answers = self._read_each(server_round, replies, client_of, self._take_evaluation, *words)
-        self._evaluation = [answer for answer in answers if answer is not None]
+        # In the order of clients, whatever the order of replies: sums of floats depend on it in their last digits.
+        self._evaluation = sorted((a for a in answers if a is not None), key=lambda answer: answer.client)
         refusals = {client: self._shares_no_metrics[client] for client in sorted(asked & set(self._shares_no_metrics))}
         for reason in dict.fromkeys(refusals.values()):
             clients = ", ".join(str(client) for client, other in refusals.items() if other == reason)
             log.info("no test metrics of client %s: %s", clients, reason)
         if not self._evaluation:
             return None
-        return MetricRecord({**summarize(add_sums(each.sums for each in self._evaluation))})
+        return MetricRecord({**joint_metrics(each.sums for each in self._evaluation)})
 
     def _available(self, server_round: int, grid: Grid) -> list[int]:
         """Clients to choose from: all, but for an exchange that so many cannot do."""
@@ -359,7 +360,7 @@ class MethodStrategy(Strategy, Generic[R]):
         return evaluation
 
     def _fail(self, server_round: int, client: int, reason: str) -> None:
-        reason = one_line(reason)  # the text of an error may quote what the client sent
+        reason = one_line(reason, LONGEST)  # the text of an error may quote what the client sent
         log.warning("round %d: client %d is left out: %s", server_round, client, reason)
         self._result.failures.append(Failure(server_round, client, reason))
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest, Limits, concatenate, feature_importances, pack, unpack
+from dpforest.forest.validate import to_single
 from dpforest.growers import finish_classifier
 from dpforest.ledger import Entry, rounded_up
 from strategies.forests import model_arrays, save_forest
@@ -202,7 +203,7 @@ class LdpBaggingServer(ServerSide):
 
 def _numbers(arrays: Arrays, name: str, shape: tuple[int, ...]) -> np.ndarray:
     values = arrays.get(name)
-    if values is None or values.shape != shape or values.dtype.kind != "f" or not np.isfinite(values).all():
+    if values is None or values.shape != shape or values.dtype.kind != "f" or not np.isfinite(to_single(values)).all():
         found = "missing" if values is None else f"{values.dtype} of shape {values.shape}"
         raise DPForestError(f"array {name!r} is {found}, expected finite numbers of shape {shape}")
     return values

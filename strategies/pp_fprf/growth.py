@@ -16,7 +16,7 @@ import numpy as np
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest, validate
 from dpforest.forest.codec import fill_inner_nodes
-from dpforest.forest.validate import Limits
+from dpforest.forest.validate import Limits, to_single
 from dpforest.schema import Schema
 from strategies.method import Arrays
 from strategies.pp_fprf import kernels
@@ -157,7 +157,7 @@ class Growth:
                 for found in (int(array.min()), int(array.max())):
                     if not low <= found <= high:
                         raise DPForestError(f"array {name!r} holds {found}, expected {low} to {high}")
-            if array.dtype.kind == "f" and np.isinf(array).any():
+            if array.dtype.kind == "f" and np.isinf(to_single(array)).any():
                 raise DPForestError(f"array {name!r} holds infinity, expected finite numbers, or NaN for none")
 
     def receive(self, answers: Mapping[int, Arrays]) -> None:

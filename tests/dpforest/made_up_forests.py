@@ -18,10 +18,15 @@ SCHEMA = Schema(
 REGRESSION = Schema(SCHEMA.features, target="energy", target_range=(5.0, 25.0), target_unit="Wh")
 
 
+def schema_of(output: str) -> Schema:
+    """The schema that a forest of this output is over."""
+    return REGRESSION if output in ("target", "target_sum") else SCHEMA
+
+
 def made_up_forest(seed: int, n_trees: int = 3, max_splits: int = 12, output: str = "probability") -> Forest:
     """Trees that split random leaves; every number is a single-precision one, as on the wire."""
     rng = np.random.default_rng(seed)
-    schema = REGRESSION if output in ("target", "target_sum") else SCHEMA
+    schema = schema_of(output)
     feature, threshold, left, offsets = [], [], [], [0]
     for _ in range(n_trees):
         start = len(feature)

@@ -1,6 +1,8 @@
 """Rules, paths, pictures and stability of importances, on a tree small enough to read."""
 
 import math
+import xml.etree.ElementTree
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -24,6 +26,7 @@ SCHEMA = Schema(
     target="use",
     target_range=(0.0, 1080.0),
     target_unit="Wh",
+    categories={"day": ("sun",)},
 )
 
 
@@ -55,6 +58,43 @@ def test_rules_read_as_sentences_with_units_those_of_most_records_first():
         "if hour > 7 and day is sun then 200 Wh, about 1 record",
     ]
     assert len(tree_rules(tree(), limit=2)) == 2
+
+
+def test_a_number_with_an_equals_sign_in_its_name_is_no_category():
+    plain = replace(SCHEMA, categories={})
+    rules = [str(rule) for rule in tree_rules(tree(plain))]
+    assert "if 7 < hour <= 20 and day=sun <= 0.5 then 120 Wh, about 300 records" in rules
+    steps = explain_prediction(tree(plain), np.array([9.0, 50.0, 1.0]))[0].steps
+    assert [step.text for step in steps] == ["hour is 9: hour > 7", "day=sun is 1: day=sun > 0.5"]
+
+
+def test_a_category_of_a_column_with_an_equals_sign_in_its_name_is_told_as_it_is():
+    features = (*SCHEMA.features[:2], Feature("a=b=c", 0, 1))
+    rules = [str(rule) for rule in tree_rules(tree(replace(SCHEMA, features=features, categories={"a=b": ("c",)})))]
+    assert "if hour > 7 and a=b is c then 200 Wh, about 1 record" in rules
+
+
+NAMES = [r"$\bad{$", "$", "a$b$c", "\\", "%s {0} {x}", "<b>&amp;-->", '"', "\x1b[2J", "a\nb", "\u202e"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_text_in_rules_paths_and_pictures(name, tmp_path):
+    features = (Feature(name, 0, 24, name), *SCHEMA.features[1:])
+    forest = tree(replace(SCHEMA, features=features, target_unit=name))
+    draw_tree(forest).savefig(tmp_path / "tree.svg")
+    draw_tree(forest).savefig(tmp_path / "tree.png")
+    xml.etree.ElementTree.parse(tmp_path / "tree.svg")
+    for text in (str(tree_rules(forest)[0]), str(explain_prediction(forest, np.zeros(3))[0]), forest_text(forest)):
+        assert text.isprintable()
+        assert "\x1b" not in text
+    of_classes = Schema(features, "y", classes=(name, "other"), categories=SCHEMA.categories)
+    voting = tree(of_classes, "probability", np.tile([0.75, 0.25], (9, 1)))
+    draw_tree(voting).savefig(tmp_path / "tree.svg")
+    assert str(tree_rules(voting)[0]).isprintable()
+
+
+def forest_text(forest):
+    return to_dot(forest).replace("\n", " ")
 
 
 def test_every_row_obeys_exactly_one_rule_which_says_what_the_tree_predicts():

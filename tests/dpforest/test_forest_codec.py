@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up_forests import REGRESSION, SCHEMA, forests, made_up_forest
+from made_up_forests import REGRESSION, SCHEMA, forests, made_up_forest, schema_of
+from sound_forests import assert_serves_everybody, mutated
 
 from dpforest.errors import InvalidForest
 from dpforest.forest import Forest, Limits, load, pack, save, unpack, validate
@@ -177,6 +178,12 @@ def test_the_small_tree_is_sound():
         ({"offsets": [1, 5]}, "offsets must rise from 0 to the number of nodes"),
         ({"offsets": [0, 5, 5], "owners": ("", "")}, "at least one node a tree"),
         ({"offsets": [0, -2, 5], "owners": ("", "")}, "offsets must rise"),
+        ({"offsets": [0, 2**63 - 1, -(2**63) + 8, 5], "owners": ("", "", "")}, "offsets must rise"),  # differences wrap
+        ({"threshold": [0.5, 1e39, 0, 0, 0]}, "threshold holds .* more than single precision"),
+        ({"weight": [40, 30, 10, 1e39, 20]}, "weight holds .* more than single precision"),
+        ({"base": [0, -1e39, 0]}, "base holds .* more than single precision"),
+        ({"output": "score", "value": np.full((5, 3), 1e39)}, "value holds .* more than single precision"),
+        ({"output": "counts", "value": np.full((5, 3), 2.0**63)}, "a leaf counts more than 4.6e"),
         ({"offsets": [0, 3, 5], "owners": ("", "")}, "inside the same tree"),
         ({"offsets": [0]}, "0 trees"),
         ({"owners": ()}, "0 owners for 1 trees"),
@@ -262,23 +269,41 @@ def test_leaves_of_another_kind_are_refused():
         unpack(shares, SCHEMA, "counts")
 
 
-@settings(max_examples=200)
-@given(st.integers(0, 10), st.sampled_from(_ARRAYS), st.integers(0, 2**16), st.data())
-def test_one_corrupt_cell_is_refused_or_harmless(seed, name, cell, data):
-    """Whatever the validator lets through ends its walk inside its arrays, with probabilities."""
-    forest = made_up_forest(seed)
-    arrays = {key: array.copy() for key, array in pack(forest).items()}
-    if arrays[name].size == 0:
+@settings(max_examples=400)
+@given(st.sampled_from((*OUTPUTS, "score")), st.integers(0, 2**32))
+def test_whatever_passes_the_servers_check_is_sound_to_everybody(output, seed):
+    rng = np.random.default_rng(seed)
+    arrays = mutated(pack(made_up_forest(int(rng.integers(10)), output=output)), rng)
+    try:
+        received = unpack(arrays, schema_of(output), output)
+    except InvalidForest:
         return
-    flat = arrays[name].reshape(-1)
-    if flat.dtype.kind == "f":
-        flat[cell % flat.size] = data.draw(st.floats(width=32))
-    else:
-        info = np.iinfo(flat.dtype)
-        flat[cell % flat.size] = data.draw(st.integers(max(info.min, -20), min(info.max, 60)))
+    assert_serves_everybody(received)
+
+
+@pytest.mark.parametrize("output", [*OUTPUTS, "score"])
+@pytest.mark.parametrize("name", ["threshold", "value", "weight", "base"])
+@pytest.mark.parametrize("number", [1e39, -1e39, 3.4028235e38, -3.4028235e38, 1e300, 1e-45, 1e-320])
+def test_numbers_at_the_ends_of_single_precision_are_refused_or_sound_to_everybody(output, name, number):
+    arrays = pack(made_up_forest(3, output=output))
+    if arrays[name].dtype.kind != "f" or not arrays[name].size:
+        return
+    for changed in (arrays[name].astype(np.float64), np.zeros(arrays[name].shape)):
+        changed.reshape(-1)[:1] = number
+        try:
+            received = unpack(arrays | {name: changed}, schema_of(output), output)
+        except InvalidForest:
+            continue
+        assert abs(number) < 1e39
+        assert_serves_everybody(received)
+
+
+@pytest.mark.parametrize("short", np.linspace(0.99e-4, 1.02e-4, 61))
+def test_at_the_edge_of_what_is_allowed_everybody_decides_the_same(short):
+    arrays = pack(made_up_forest(3))
+    arrays["value"] = np.tile([0.25, 0.5, 0.25 - short], (len(arrays["value"]), 1))
     try:
         received = unpack(arrays, SCHEMA, "probability")
     except InvalidForest:
         return
-    probability = received.predict_proba(np.random.default_rng(0).uniform(-3, 6, size=(30, 3)))
-    np.testing.assert_allclose(probability.sum(axis=1), 1.0, atol=1e-3)
+    assert_serves_everybody(received)

@@ -32,9 +32,11 @@ from hand_made import (
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import total_epsilon
+from fl_app.client_app import app as client_app
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.run import run_experiment
+from fl_app.jobs import run_job
 from fl_app.results.text import run_table
 from strategies.federation.roster import roster
 from strategies.messages import ARRAYS, CONFIG, METRICS, error_content
@@ -380,6 +382,10 @@ JUDGEMENTS: dict[str, tuple[Act, str]] = {
     "nothing": (metrics(confusion=[], log_loss=[]), "the evaluation reports"),
     "negative": (metrics(confusion=[-5.0] + [9.0] * 8, log_loss=[0.0]), "fewer than none"),
     "no rows": (metrics(confusion=[0.0] * 9, log_loss=[0.0]), "no test rows"),
+    "beyond adding": (metrics(confusion=[1.7e308] * 9, log_loss=[0.0]), "test rows; whole numbers up to 1e+12"),
+    "1e300 rows": (metrics(confusion=[1e300] + [0.0] * 8, log_loss=[0.0]), "counts 1e+300 test rows"),
+    "parts of rows": (metrics(confusion=[0.5] * 9, log_loss=[0.0]), "whole numbers"),
+    "log loss below 0": (metrics(confusion=[1.0] * 9, log_loss=[-1e300]), "the log loss -1e+300"),
     "owners no JSON": (with_config(by_owner="{"), "accuracies by owner"),
     "owners a list": (with_config(by_owner="[1]"), "accuracies by owner"),
     "owners nested": (with_config(by_owner="[" * 200_000), "accuracies by owner"),
@@ -400,6 +406,60 @@ def test_a_bad_judgement_costs_its_client_only(dataset: dict[str, Any], name: st
     assert 0 <= done.metrics["memorization_rate"]["5"] <= 1
     assert "accuracy" not in done.clients[BAD]
     assert "accuracy" in done.clients[0]
+
+
+def test_moments_that_no_targets_have_cost_their_client_only(tmp_path: Path) -> None:
+    schema = {"target": "b", "target_range": [0, 1], "features": [{"name": "a", "low": 0, "high": 1}]}
+    experiment = make(write_table(tmp_path, schema=schema), strategy={"name": "centralized", "trees": 3})
+    act = metrics(moments=[12.0, 1e200, 1e200, 1.0, 1.0, 1.0], errors=[1.0, 1.0])
+    done = run(experiment, app=Interfering({BAD: act}, "evaluate"))
+    assert [failure.client for failure in done.failures] == [BAD]
+    assert "cannot be those of 12 targets" in done.failures[0].reason
+    assert 0 <= done.metrics["mse"] <= 1
+    json.loads(json.dumps(done.metrics, allow_nan=False))
+
+
+def test_a_run_whose_test_targets_are_all_the_same_has_no_r2_and_valid_json(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = {"target": "b", "target_range": [2, 3], "features": [{"name": "a", "low": 0, "high": 1}]}
+    experiment = make(write_table(tmp_path, schema=schema), strategy={"name": "centralized", "trees": 3})
+    output = tmp_path / "run"
+    run_job(experiment, InProcessGrid(client_app, CLIENTS), output)
+    written = json.loads((output / "metrics.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+    assert "mse" in written
+    assert not {"r2", "worst_client"} & set(written)
+    assert "no r2: it is not defined for these test rows" in caplog.text
+    assert (output / "model" / "forest.json").is_file()
+
+
+def test_a_finished_model_is_not_lost_to_a_fact_about_it(
+    dataset: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise ZeroDivisionError("no such number")
+
+    for name in ("report", "client_facts"):
+        monkeypatch.setattr(f"strategies.one_shot.server.OneShotServer.{name}", fail)
+    monkeypatch.setattr("strategies.metrics.summarize", fail)
+    run_job(make(dataset), InProcessGrid(client_app, CLIENTS), tmp_path / "run")
+    assert (tmp_path / "run" / "model" / "forest.json").is_file()
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test_rows"] == 4 * 18
+    assert "facts about the run are left out: ZeroDivisionError: no such number" in caplog.text
+    assert "no test metrics: ZeroDivisionError: no such number" in caplog.text
+
+
+def test_a_model_is_saved_whatever_its_features_and_classes_are_called(tmp_path: Path) -> None:
+    names = (r"$\bad{$", "\x1b[2J")
+    features = [{"name": name, "low": 0, "high": 1} for name in names]
+    schema = {"target": "kind", "classes": [r"$\bad{$", "middle", "high"], "features": features, "rows": 100}
+    settings = write_table(tmp_path, schema=schema)
+    table = Path(settings["path"])
+    table.write_text(table.read_text().replace("a,b", ",".join(names)).replace("low", r"$\bad{$"))
+    fext = {"name": "fext", "filter_by": "clients"}
+    run_job(make(settings, strategy=fext), InProcessGrid(client_app, CLIENTS), tmp_path / "run")
+    assert {"forest.json", "rules.txt", "tree.svg"} <= {path.name for path in (tmp_path / "run" / "model").iterdir()}
+    assert "accuracy" in json.loads((tmp_path / "run" / "metrics.json").read_text())
 
 
 def test_accuracies_by_owner_may_be_withheld(dataset: dict[str, Any]) -> None:
@@ -469,6 +529,22 @@ def test_order_of_replies_does_not_matter(dataset: dict[str, Any]) -> None:
     experiment = make(dataset)
     forth, back = (run_experiment(experiment, MeddlingGrid(CLIENTS, lambda r, s=step: r[::s])) for step in (1, -1))
     np.testing.assert_array_equal(forth.side._forest.value, back.side._forest.value)  # type: ignore[attr-defined]
+
+
+def test_metrics_agree_to_the_last_digit_whatever_the_order_of_replies(tmp_path: Path) -> None:
+    clients = 7  # sums of so many depend on their order
+    experiment = make(write_table(tmp_path, clients))
+    timed = {"seconds", "train_seconds", "evaluation_seconds"}
+
+    def numbers(order: Callable[[list[Message]], list[Message]], kind: str) -> list[dict[str, Any]]:
+        done = run_experiment(experiment, MeddlingGrid(clients, order, kind))
+        rows = [done.metrics, *done.rounds, *done.clients]
+        return [{name: value for name, value in row.items() if name not in timed} for row in rows]
+
+    first = numbers(lambda replies: replies, "train")
+    for step in (3, 5):
+        for kind in ("train", "evaluate"):
+            assert numbers(lambda replies, s=step: [replies[i * s % clients] for i in range(clients)], kind) == first
 
 
 def test_nodes_that_introduce_themselves_badly_are_left_out(dataset: dict[str, Any]) -> None:

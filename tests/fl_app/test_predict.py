@@ -147,6 +147,22 @@ def test_class_names_of_a_foreign_model_are_no_formulas(model: Path, capsys: pyt
         assert predicted(model, "hr,acc,side\n120,0,right\n")["prediction"].tolist() == [f"'{name}"]
 
 
+def test_escape_codes_of_a_foreign_model_reach_no_header_cell_or_terminal(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = json.loads(model.read_text())
+    name = "\x1b]0;owned\x07\x1b[2J\u202e"
+    plain["schema"]["classes"] = [name, "exercise"]
+    plain["schema"]["features"][0]["unit"] = name
+    model.write_text(json.dumps(plain))
+    frame = predicted(model, f"hr,acc,side,{name}\n80,0,right,1\n", "--explain")
+    written = r"\x1b]0;owned\x07\x1b[2J\u202e"
+    assert frame.columns[2] == f"probability_{written}"
+    assert frame["prediction"].tolist() == [written]
+    for text in (model.with_name("out.csv").read_text(), capsys.readouterr().out):
+        assert all(line.isprintable() for line in text.splitlines())
+
+
 def test_paths_are_told_in_words(model: Path) -> None:
     frame = predicted(model, "hr,acc,side\n120,0,right\n", "--explain")
     assert frame["path"].tolist() == [

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import logging
 
 import pytest
 from rich.console import Console
 
-from fl_app.screen import Bars
+from fl_app import screen
+from fl_app.screen import Bars, log_to_screen
 
 
 @pytest.fixture(autouse=True)
@@ -51,3 +53,11 @@ def test_nothing_is_drawn_where_output_is_no_terminal() -> None:
         with bars.run("x"):
             bars.round(1, 2)
     assert screen.file.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_escape_codes_in_a_message_reach_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(screen, "console", Console(file=shown, force_terminal=True, width=80))
+    log_to_screen()
+    logging.getLogger("fl_app.run").warning("client says %s\n  in two lines", "\x1b]0;owned\x07\x1b[2J\u202e")
+    assert shown.getvalue() == "client says \\x1b]0;owned\\x07\\x1b[2J\\u202e\n  in two lines\n"

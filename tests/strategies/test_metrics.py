@@ -19,6 +19,8 @@ from scipy.stats import pearsonr
 from sklearn import metrics as reference
 
 import strategies.metrics
+from dpforest.errors import DPForestError
+from dpforest.schema import Feature, Schema
 from fl_app.client_app import app as client_app
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs import run_job
@@ -29,8 +31,11 @@ from strategies.metrics import (
     Metric,
     Sums,
     add_sums,
+    check_sums,
     classification_sums,
     confusion_matrix,
+    finite,
+    joint_metrics,
     memorization_rate,
     primary_metric,
     regression_sums,
@@ -66,7 +71,87 @@ def test_regression_by_hand() -> None:
 
 def test_a_constant_prediction_has_no_correlation() -> None:
     assert summarize(regression_sums(np.array([1.0, 3.0]), np.array([2.0, 2.0])))["pearson"] == 0.0
-    assert math.isnan(summarize(regression_sums(np.array([2.0, 2.0]), np.array([1.0, 3.0])))["r2"])
+
+
+def test_targets_that_are_all_the_same_have_no_r2() -> None:
+    assert set(summarize(regression_sums(np.array([2.0, 2.0]), np.array([1.0, 3.0])))) == {"mse", "mae", "pearson"}
+
+
+def schema(classes: int) -> Schema:
+    features = (Feature("a", 0, 1),)
+    if not classes:
+        return Schema(features, "y", target_range=(-100.0, 100.0))
+    return Schema(features, "y", tuple(f"c{number}" for number in range(classes)))
+
+
+HOSTILE_SUMS: dict[str, tuple[int, dict[str, list[float]]]] = {
+    "moments beyond squaring": (0, {"moments": [12, 1e200, 1e200, 1, 1, 1], "errors": [0.0, 0.0]}),
+    "infinite target": (0, {"moments": [1, 1e308, 1e308, 1e308, 1e308, 1e308], "errors": [1e308, 1e308]}),
+    "half a row": (0, {"moments": [0.5, 0, 0, 0, 0, 0], "errors": [0.0, 0.0]}),
+    "too many rows": (0, {"moments": [1e13, 0, 0, 0, 0, 0], "errors": [0.0, 0.0]}),
+    "outside the range": (0, {"moments": [1, 101, 101**2, 0, 0, 0], "errors": [101**2, 101]}),
+    "negative squares": (0, {"moments": [2, 0, -1, 0, 0, 0], "errors": [0.0, 0.0]}),
+    "squares below the mean's": (0, {"moments": [2, 100, 100, 0, 0, 0], "errors": [100.0, 100.0]}),
+    "better than perfect": (0, {"moments": [2, 10, 82, 0, 0, 0], "errors": [-82.0, 10.0]}),
+    "errors of others": (0, {"moments": [2, 10, 82, 0, 0, 0], "errors": [0.0, 0.0]}),
+    "absolute errors of others": (0, {"moments": [2, 10, 82, 0, 0, 0], "errors": [82.0, 0.0]}),
+    "confusion beyond adding": (3, {"confusion": [1.7e308] * 9, "log_loss": [0.0]}),
+    "confusion of 1e300": (3, {"confusion": [1e300] + [0.0] * 8, "log_loss": [0.0]}),
+    "confusion of parts": (3, {"confusion": [0.5] * 9, "log_loss": [0.0]}),
+    "log loss below 0": (3, {"confusion": [1.0] * 9, "log_loss": [-1e300]}),
+    "log loss above all": (3, {"confusion": [1.0] * 9, "log_loss": [9 * 35.0]}),
+    "other scores": (2, {"confusion": [1.0] * 4, "log_loss": [0.0], "scores": [4.0] + [0.0] * 1999}),
+    "no scores": (2, {"confusion": [1.0] * 4, "log_loss": [0.0]}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_SUMS)
+def test_sums_that_no_rows_add_up_to_are_refused(name: str) -> None:
+    classes, sums = HOSTILE_SUMS[name]
+    with pytest.raises(DPForestError, match=r"the evaluation|the log loss"):
+        check_sums(sums, schema(classes))
+
+
+ODD = [0.0, -0.0, 1.0, -1.0, 0.5, 1e12, 1e13, 1e154, 1e200, -1e200, 1.7e308, 5e-324, math.inf, math.nan]
+
+
+@given(st.integers(0, 4), st.integers(0, 2**32), st.booleans())
+@settings(max_examples=400, deadline=None)
+def test_sums_that_are_let_through_give_finite_metrics_with_all_others(classes: int, seed: int, honest: bool) -> None:
+    rng = np.random.default_rng(seed)
+    classes = classes if classes != 1 else 0
+    n = int(rng.integers(1, 30))
+
+    def sums_of_rows() -> dict[str, list[float]]:
+        if classes:
+            return classification_sums(rng.integers(0, classes, n), rng.dirichlet([0.1] * classes, n))
+        y, p = rng.choice([-100.0, 0.0, 1e-9, 99.9, 100.0], (2, n))
+        return regression_sums(y, p)
+
+    first, second = sums_of_rows(), sums_of_rows()
+    if honest:
+        check_sums(first, schema(classes))
+    else:
+        for _ in range(rng.integers(1, 3)):
+            values = first[str(rng.choice(list(first)))]
+            values[rng.integers(len(values))] = float(rng.choice(ODD))
+    try:
+        check_sums(first, schema(classes))
+    except DPForestError:
+        return
+    for parts in ([first], [first, second], [first] * 100):
+        summary = joint_metrics(parts)
+        assert {"accuracy", "mse"} & set(summary)
+        assert all(math.isfinite(value) for value in summary.values())
+        assert "accuracy" not in summary or 0 <= summary["accuracy"] <= 1
+
+
+def test_metrics_that_no_json_holds_are_left_out_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    plain = {"a": 1.0, "b": math.nan, "c": {"d": math.inf, "e": [1, 2.0]}, "f": [0.0, -math.inf], "g": "text"}
+    assert finite(plain, "metrics") == {"a": 1.0, "c": {"e": [1, 2.0]}, "g": "text"}
+    assert [record.getMessage().split(" is left out")[0] for record in caplog.records] == [
+        "metrics: b", "metrics: c: d", "metrics: f"
+    ]  # fmt: skip
 
 
 @st.composite
