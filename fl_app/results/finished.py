@@ -244,11 +244,10 @@ def _parse_table(text: str) -> pd.DataFrame:
     if not text.endswith("\n"):
         raise ValueError("it is cut off")
     header, *lines = csv.reader(io.StringIO(text))
-    # Which pandas would take long to tell apart, or take for an index.
-    if len(set(header)) < len(header) or len(header) > _MOST_COLUMNS:
+    if any(len(line) != len(header) for line in lines):  # of those too long pandas would make an index
+        raise ValueError("it has a line of more or fewer cells than its header")
+    if len(set(header)) < len(header) or len(header) > _MOST_COLUMNS:  # which pandas would take long to tell apart
         raise ValueError(f"it has {len(header)} columns, of {len(set(header))} different names")
-    if any(len(line) > len(header) for line in lines):
-        raise ValueError("a line has more cells than the header")
     return pd.read_csv(io.StringIO(text))
 
 
