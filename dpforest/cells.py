@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -199,6 +199,8 @@ class Reading:
         What ``unknown`` cells are not, for messages.
     remedy : str
         What to do about those.
+    is_target : bool
+        Whether it is the column to be predicted, whose missing cells have a rule of their own.
     """
 
     name: str
@@ -208,6 +210,7 @@ class Reading:
     rule: Missing
     expected: str
     remedy: str
+    is_target: bool = False
 
     @property
     def fits(self) -> np.ndarray:
@@ -217,14 +220,28 @@ class Reading:
     def problem(self, row: int, cell: str) -> str:
         """What is wrong with a cell that does not fit, and what to do about it."""
         if self.missing[row]:
-            return f"column {self.name!r} is {cell!r}, which is missing: {_missing_remedy(self.rule)}"
+            return f"column {self.name!r} is {cell!r}, which is missing: {self._missing_remedy()}"
         return f"column {self.name!r} is {cell!r}, {self.expected}: {self.remedy}"
 
+    @property
+    def set_rule(self) -> str:
+        """The rule as the schema has it."""
+        return f"{self._key}: {self.rule}"
 
-def _missing_remedy(rule: Missing) -> str:
-    if rule == "drop":
-        return "the schema leaves such rows out (missing: drop); do so first"
-    return "fill it, or say in the schema what to do about it (missing: drop leaves the row out, branch keeps it)"
+    @property
+    def other_rules(self) -> str:
+        """What the schema may say in the place of ``refuse``."""
+        return f"{self._key}: drop" + ("" if self.is_target else " or branch")
+
+    @property
+    def _key(self) -> str:
+        return "missing_target" if self.is_target else "missing"
+
+    def _missing_remedy(self) -> str:
+        if self.rule == "drop":
+            return f"the schema leaves such rows out ({self.set_rule}); do so first"
+        means = "leaves the row out" if self.is_target else "leaves the row out, branch keeps it"
+        return f"fill it, or say in the schema what to do about it ({self._key}: drop {means})"
 
 
 class Table:
@@ -379,10 +396,10 @@ def read_target(schema: Schema, column: Column) -> Reading:
     """The target: class indices, or numbers that are not yet held in their range."""
     na_values = NaValues(schema.na_values)
     if not schema.is_classification:
-        return read_numbers(schema.target, column, na_values, schema.missing_target)
+        return replace(read_numbers(schema.target, column, na_values, schema.missing_target), is_target=True)
     read = read_categories(schema.target, column, schema.classes, na_values, schema.missing_target)
     said = f"which is not among the classes {_listed(schema.classes)}"
-    return Reading(read.name, read.values, read.missing, read.unknown, read.rule, said, read.remedy)
+    return replace(read, expected=said, is_target=True)
 
 
 def _listed(values: Sequence[str]) -> str:

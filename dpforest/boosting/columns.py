@@ -36,7 +36,7 @@ class Columns:
             if len(values) > MOST_CATEGORIES:
                 raise SchemaError(
                     f"column {column!r} has {len(values)} categories; boosting takes at most {MOST_CATEGORIES}: join "
-                    "rare ones into one"
+                    "rare ones into one ('missing' and 'other' of the schema count too)"
                 )
 
     @property

@@ -40,6 +40,11 @@ def frame_features(X: Any, bounds: Any, categories: Any, leak: Leak) -> list[dic
     if unknown := [name for name in listed if name not in names]:
         raise SchemaError(f"categories name {unknown[0]!r}, which is no column; the columns are {few(names)}")
     columns = {name: column_of(X[name]) for name in names if name not in listed}
+    if unread := [name for name, column in columns.items() if not column.holds_numbers and not _is_category(X[name])]:
+        raise SchemaError(
+            f"column {unread[0]!r} holds dates, times or lists, which are neither numbers nor categories: leave it "
+            "out, or make numbers of it first"
+        )
     bounded = set(bounds) if isinstance(bounds, Mapping) else set()
     words = [name for name in columns if name not in bounded and not _is_numeric(X[name], columns[name])]
     if words and categories is not None:
@@ -64,8 +69,12 @@ def frame_features(X: Any, bounds: Any, categories: Any, leak: Leak) -> list[dic
     return items + [{"name": name, "categories": values} for name, values in listed.items()]
 
 
+def _is_category(cells: Any) -> bool:
+    return str(getattr(cells, "dtype", "")) == "category"
+
+
 def _is_numeric(cells: Any, column: Column) -> bool:
-    if str(getattr(cells, "dtype", "")) == "category":
+    if _is_category(cells):
         return False
     numbers = column.numbers() if column.holds_numbers else np.empty(0)
     return column.holds_numbers and not np.isnan(numbers[~NaValues(NA_VALUES).among_numbers(column, numbers)]).any()

@@ -90,19 +90,27 @@ def _steps(forest: Forest, row: np.ndarray, node: int) -> list[Step]:
         name, value, words = _asked(forest, row, index)
         goes_left = bool(np.float32(value) <= np.float32(threshold))  # as the forest compares
         low, high = (-np.inf, threshold) if goes_left else (threshold, np.inf)
-        text = f"{printable(name)} is {printable(words)}: {question(forest, index, low, high)}"
+        text = f"{printable(words)}: {question(forest, index, low, high)}"
         steps.append(Step(name, value, threshold, goes_left, text))
         node = int(forest.left[node]) + (0 if goes_left else 1)
     return steps
 
 
 def _asked(forest: Forest, row: np.ndarray, asked: int) -> tuple[str, float, str]:
-    """Name and value of what a node asks of a row, and the row's own value in words."""
+    """Name and value of what a node asks of a row, and what the row has there, in words."""
     schema = forest.schema
     if asked < schema.n_features:
         feature, value = schema.features[asked], float(row[asked])
-        return feature.name, value, cell(feature, value)
+        for column, indicators in zip(schema.categories, schema.category_features, strict=True):
+            if asked in indicators:
+                return feature.name, value, f"{column} is {_category(forest, row, column)}"
+        return feature.name, value, f"{feature.name} is {cell(feature, value)}"
     members = forest.sets[asked - schema.n_features]
     column, _ = forest.categories_of(asked - schema.n_features)
+    return column, float((row[members] > 0.5).any()), f"{column} is {_category(forest, row, column)}"
+
+
+def _category(forest: Forest, row: np.ndarray, column: str) -> str:
+    schema = forest.schema
     own = [value for value in schema.categories[column] if row[schema.feature_names.index(f"{column}={value}")] > 0.5]
-    return column, float((row[members] > 0.5).any()), own[0] if own else "none of its categories"
+    return own[0] if own else "none of its categories"

@@ -7,6 +7,7 @@ nobody can be asked, they are left open, and the schema is refused until they ar
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -39,7 +40,8 @@ def execute(options: argparse.Namespace) -> int:
         return 1
     print("\n".join([*notes, f"draft in {options.out}"]))
     if left := text.count(FILL_IN):
-        print(f"{left} public facts are left to fill in ({FILL_IN}); then: dpforest data check FILE --schema SCHEMA")
+        then = f"dpforest data check {shlex.quote(str(options.path))} --schema {shlex.quote(str(options.out))}"
+        print(f"{left} public facts are left to fill in ({FILL_IN}); then: {then}")
     return 0
 
 

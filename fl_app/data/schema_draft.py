@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from dpforest.boosting.columns import MOST_CATEGORIES
 from dpforest.cells import NA_VALUES, Column, NaValues
 from dpforest.errors import SchemaError
 from dpforest.schema import apart
@@ -23,7 +24,7 @@ from fl_app.data.table_file import TableFile, read_table
 FILL_IN = "FILL IN"
 """Stands where a person has to give a public fact; no schema is read before that."""
 Ask = Callable[[str], str]
-_MOST_VALUES = 254
+_MOST_VALUES = MOST_CATEGORIES - 1  # missing: branch adds one
 _HEAD = """\
 # Draft of a schema. Write down what is known without looking at the data: the smallest and largest possible value of
 # each number, all values of each text column, the order of magnitude of one client's rows (rows: 1000).

@@ -19,9 +19,9 @@ from fl_app.data.table_file import TableFile, read_table
 
 _NAMED = 5  # values of a column that a message lists
 _MISSING = {
-    "refuse": "the row is an error in a simulation and left out on a node: fill it, or set missing: drop or branch",
-    "drop": "the row is left out (missing: drop)",
-    "branch": "the row is kept, and the cell counts as missing (missing: branch)",
+    "refuse": "the row is an error in a simulation and left out on a node: fill it, or set {}",
+    "drop": "the row is left out ({})",
+    "branch": "the row is kept, and the cell counts as missing ({})",
 }
 
 
@@ -90,7 +90,7 @@ def _of_column(file: TableFile, reading: Reading) -> Iterator[str]:
         empty = "; the column has no value at all" if len(missing) == readable.sum() else ""
         yield (
             f"{severity}: {file.place(int(missing[0]))}: column {reading.name!r} is missing ({share}{empty}): "
-            + (_MISSING[reading.rule])
+            + _MISSING[reading.rule].format(reading.other_rules if severity == "error" else reading.set_rule)
         )
     values = np.unique(reading.values[reading.fits & ~reading.missing & readable])
     if len(values) == 1:

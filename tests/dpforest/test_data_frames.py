@@ -142,6 +142,15 @@ def test_public_facts_that_do_not_fit_are_named(facts: dict[str, Any], message: 
         make(PrivateBoostClassifier, **facts).fit(table, target(table, PrivateBoostClassifier))
 
 
+@pytest.mark.parametrize("cells", [pd.Timestamp("2024-01-01"), pd.Timedelta("1h")])
+@pytest.mark.parametrize("bounds", [None, {"age": (0, 120)}, {"age": (0, 120), "when": (0, 1)}])
+def test_a_column_of_dates_is_named_as_such(cells: Any, bounds: Any) -> None:
+    table = pd.DataFrame({"age": [30.0, 40.0], "when": [cells] * 2})
+    forest = PrivateForestClassifier(epsilon=1.0, bounds=bounds, classes=["no", "yes"])
+    with pytest.raises(SchemaError, match="column 'when' holds dates"):
+        forest.fit(table, ["no", "yes"])
+
+
 def test_categories_need_names() -> None:
     with pytest.raises(SchemaError, match="categories name columns, and an array has none"):
         make(PrivateBoostClassifier).fit(np.zeros((4, 2)), ["no", "yes", "no", "yes"])

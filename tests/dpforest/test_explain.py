@@ -204,3 +204,13 @@ def test_the_stability_of_many_is_the_mean_of_their_pairs():
 def test_bad_input_to_stability_is_refused(call):
     with pytest.raises(DPForestError):
         call()
+
+
+def test_a_question_about_one_category_says_what_the_row_has() -> None:
+    features = [{"name": "hour", "low": 0, "high": 24}, {"name": "RH_1", "low": 0, "high": 100}]
+    day = {"name": "day", "categories": ["sun", "mon", "tue"]}
+    schema = Schema.from_dict({"features": [*features, day], "target": "use", "target_range": [0, 1080]})
+    (path,) = explain_prediction(tree(schema), np.array([23, 50, 0, 1.0, 0]))
+    assert path.steps[1].text == "day is mon: day is not sun"
+    (path,) = explain_prediction(tree(schema), np.array([23, 50, 1.0, 0, 0]))
+    assert path.steps[1].text == "day is sun: day is sun"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,8 @@ def test_the_example_trains_a_forest_on_rows_of_its_own(tmp_path: Path) -> None:
     accuracy = float(done.stdout.split("accuracy ")[1].split()[0])
     assert accuracy > 0.75, said
     assert load(tmp_path / "own-forest" / "forest.json").n_trees == 20
+
+
+def test_flower_is_not_asked_to_install_dpforest_from_an_index() -> None:
+    project = tomllib.loads((APP / "pyproject.toml").read_text())["project"]
+    assert not [name for name in project["dependencies"] if name.startswith("dpforest")]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from dpforest.boosting.columns import MOST_CATEGORIES, Columns
 from dpforest.errors import SchemaError
 from dpforest.schema import Schema
 from fl_app.commands.cli import main as dpforest
@@ -110,6 +111,23 @@ def test_a_regression_target_is_checked_too(tmp_path: Path, capsys: pytest.Captu
     assert "line 4: column 'energy' is missing (1 rows, 33.33%)" in out
 
 
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({}, "left out on a node: fill it, or set missing_target: drop"),
+        ({"missing_target": "drop"}, "the row is left out (missing_target: drop)"),
+    ],
+)
+@pytest.mark.parametrize("target", [{"classes": ["2", "3"]}, {"target_range": [0, 10]}])
+def test_a_missing_target_is_named_by_the_key_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: dict[str, Any], rule: dict[str, str], said: str
+) -> None:
+    schema = {"target": "energy", **target, **rule, "features": [{"name": "age", "low": 0, "high": 120}]}
+    check(tmp_path, "age,energy\n1,2\n2,3\n3,\n", schema=schema)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "line 4" in line]
+    assert line.endswith(said)
+
+
 def test_several_files_of_types(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = pd.DataFrame({"age": [1.0, None], "outcome": ["no", "yes"]})
     table.to_parquet(tmp_path / "a.parquet")
@@ -152,7 +170,8 @@ def test_a_draft_leaves_public_facts_open_and_is_refused_until_they_are_given(
     assert draft(tmp_path, "--leave-out", "id", "empty") == 0
     out = capsys.readouterr().out
     assert "note: column 'day' holds dates, times or lists and is left out" in out
-    assert "4 public facts are left to fill in (FILL IN)" in out
+    assert "4 public facts are left to fill in (FILL IN); then: dpforest data check " in out
+    assert f"table.parquet --schema {tmp_path / 'schema.yaml'}" in out
     text = (tmp_path / "schema.yaml").read_text()
     assert not any(value in text for value in ("30", "50", "north", "yes")), "nothing is read off the data"
     plain = yaml.safe_load(text)
@@ -200,6 +219,19 @@ def test_a_draft_names_columns_that_tell_nothing(tmp_path: Path, capsys: pytest.
     arguments = ["data", "schema", str(tmp_path / "streets.csv"), "--target", "outcome", "--from-data", "--out"]
     assert dpforest([*arguments, str(tmp_path / "streets.yaml")]) == 0
     assert "column 'street' has 300 different values and is left out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("values", "kept"), [(MOST_CATEGORIES - 1, True), (MOST_CATEGORIES, False)])
+def test_boosting_can_learn_from_what_a_draft_keeps(tmp_path: Path, values: int, kept: bool) -> None:
+    streets = pd.DataFrame({"street": [f"s{i}" for i in range(values)], "n": range(values)})
+    streets["outcome"] = ["a", "b"] * (values // 2) + ["a"] * (values % 2)
+    streets.to_csv(tmp_path / "streets.csv", index=False)
+    out = tmp_path / "streets.yaml"
+    arguments = ["data", "schema", str(tmp_path / "streets.csv"), "--target", "outcome", "--from-data"]
+    assert dpforest([*arguments, "--out", str(out)]) == 0
+    schema = Schema.from_yaml(out)
+    assert ("street" in schema.categories) == kept
+    assert Columns(schema).number == 1 + kept
 
 
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
