@@ -15,7 +15,6 @@ _before: dict[int, Any] = {}  # handlers that are replaced meanwhile
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Let both signals raise KeyboardInterrupt, and be remembered; in the main thread only."""
-    _arrived.clear()
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and shells set it on purpose
@@ -25,6 +24,7 @@ def interruptible() -> Iterator[None]:
         for taken, handler in _before.items():
             signal.signal(taken, handler)
         _before.clear()
+        _arrived.clear()  # or it would end the next run of this process
 
 
 def listen_again() -> None:

@@ -244,6 +244,8 @@ def test_an_interrupt_is_no_failure_of_a_client(dataset: dict[str, Any], tmp_pat
         job(dataset, tmp_path / "run", Interfering({2: _swallow}))
     assert (tmp_path / "run" / "FAILED.txt").read_text() == "interrupted\n"
     assert find_runs([tmp_path]) == []
+    job(dataset, tmp_path / "next")  # which nobody has interrupted
+    assert find_runs([tmp_path]) == [tmp_path / "next"]
 
 
 def test_a_second_run_into_the_same_folder_is_refused_at_its_start(dataset: dict[str, Any], tmp_path: Path) -> None:
