@@ -4,7 +4,7 @@ from dpforest.guarantee import RECORD_UNIT, Guarantee
 from dpforest.ledger.accounting import epsilon_of_gaussian, gaussian_mu, renyi_epsilon, total_epsilon
 from dpforest.ledger.entries import ALL_ROWS, Entry, not_covered, rows_slice
 from dpforest.ledger.ledger import Budget, Ledger
-from dpforest.ledger.numbers import ROUNDING, check_delta_for, rounded_up
+from dpforest.ledger.numbers import ROUNDING, check_delta_for, json_number, rounded_up
 
 __all__ = [
     "ALL_ROWS",
@@ -17,6 +17,7 @@ __all__ = [
     "check_delta_for",
     "epsilon_of_gaussian",
     "gaussian_mu",
+    "json_number",
     "not_covered",
     "renyi_epsilon",
     "rounded_up",

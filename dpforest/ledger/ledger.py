@@ -12,7 +12,7 @@ from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.guarantee import OWNER_ONLY, RECORD_UNIT, Guarantee, Trust, Unit
 from dpforest.ledger.accounting import check_delta, total_epsilon
 from dpforest.ledger.entries import Entry
-from dpforest.ledger.numbers import ROUNDING, rounded_up
+from dpforest.ledger.numbers import ROUNDING, json_number, rounded_up
 
 
 @dataclass(frozen=True)
@@ -133,11 +133,11 @@ class Ledger:
         """Plain data for JSON."""
         guarantee = self.guarantee()
         return {
-            "budget": {"epsilon": _json_number(self.budget.epsilon), "delta": self.budget.delta},
+            "budget": {"epsilon": json_number(self.budget.epsilon), "delta": self.budget.delta},
             "unit": self.unit,
             "trust": self.trust,
             "guarantee": str(guarantee),
-            "epsilon": _json_number(guarantee.epsilon),
+            "epsilon": json_number(guarantee.epsilon),
             "delta": guarantee.delta,
             "entries": [entry.to_dict() for entry in self._entries],
         }
@@ -165,7 +165,3 @@ def _counted(entries: Iterable[Entry]) -> Counter[Entry]:
     for entry in entries:
         counted[replace(entry, times=1)] += entry.times
     return counted
-
-
-def _json_number(value: float) -> float | str:
-    return "inf" if math.isinf(value) else value

@@ -52,3 +52,8 @@ def check_delta_for(delta: float, records: int | None, what: str = "records") ->
         f"delta {delta:g} is not below {bound}, so that it would allow to publish a whole one: set it well below, such "
         "as 1e-6"
     )
+
+
+def json_number(value: float) -> float | str:
+    """A cost as JSON holds it: ``"inf"`` where it is infinite, for which JSON has no number."""
+    return "inf" if math.isinf(value) else value

@@ -13,7 +13,7 @@ from dpforest.errors import DPForestError
 from dpforest.forest import Forest, Limits, concatenate, feature_importances, pack, unpack
 from dpforest.forest.validate import to_single
 from dpforest.growers import finish_classifier
-from dpforest.ledger import Entry, rounded_up
+from dpforest.ledger import Entry, json_number, rounded_up
 from strategies.forests import model_arrays, save_forest
 from strategies.ldp_bagging.noise_report import NoiseReport, expected_noise
 from strategies.ldp_bagging.published import BASE, IMPORTANCES, KINDS, NOISE, NOISE_COLUMNS, STEPS, TIMES, UNPROTECTED
@@ -159,8 +159,8 @@ class LdpBaggingServer(ServerSide):
                 }
                 for client in owners
             ],
-            "epsilon_a_round": self.task.budget.epsilon if self._plan is None else self._plan.epsilon,
-            "epsilon_counted": self._spent(),
+            "epsilon_a_round": json_number(self.task.budget.epsilon if self._plan is None else self._plan.epsilon),
+            "epsilon_counted": json_number(self._spent()),
         }
         if self._published:
             return facts | {"noise": self._noise.report(), "not_covered": UNPROTECTED}

@@ -213,9 +213,8 @@ def _budget(group: Group) -> str:
     for epsilon, runs in group.items():
         metrics, guarantee = runs[0].metrics, runs[0].guarantee
         holds = f"epsilon {rounded_up(guarantee.epsilon, 4)} (pure)" if guarantee.holds else "none"
-        lines.append(
-            [_level(epsilon), rounded_up(metrics["epsilon_a_round"]), rounded_up(metrics["epsilon_counted"]), holds]
-        )
+        spent = [rounded_up(float(metrics[name])) for name in ("epsilon_a_round", "epsilon_counted")]
+        lines.append([_level(epsilon), *spent, holds])
     return columns(["budget", "epsilon a round", "counted over the run", "guaranteed"], lines)
 
 
