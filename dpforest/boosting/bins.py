@@ -88,7 +88,10 @@ def _believable(records: float, noise: np.ndarray | float, odds_against: np.ndar
 
 def marginal_shape(schema: Schema, bins: int) -> tuple[int, int]:
     """Shape of `count_marginals`."""
-    grid = Grid.of(schema, bins)
+    return _shape(Grid.of(schema, bins), schema, bins)
+
+
+def _shape(grid: Grid, schema: Schema, bins: int) -> tuple[int, int]:
     return grid.columns.number + 1, max(grid.width, bins, schema.n_outputs)
 
 
@@ -103,8 +106,8 @@ def count_marginals(X: np.ndarray, y: np.ndarray, schema: Schema, bins: int) -> 
         The last row counts classes, or targets in ``bins`` equal parts of their range; cells that a row does not need
         stay 0.
     """
-    counts = np.zeros(marginal_shape(schema, bins), dtype=np.int64)
     grid = Grid.of(schema, bins)
+    counts = np.zeros(_shape(grid, schema, bins), dtype=np.int64)
     kernels.count_cells(grid.columns.codes(X, grid.cuts), counts[:-1])
     counts[-1] = np.bincount(_target_cells(y, schema, bins), minlength=counts.shape[1])
     return counts
