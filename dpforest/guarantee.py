@@ -21,6 +21,24 @@ class Neighbours(StrEnum):
     ADD_OR_REMOVE = "add or remove"
 
 
+class PrivacyUnit(StrEnum):
+    """What one guarantee may be about, as ``privacy.unit`` names it."""
+
+    RECORD = "record"
+    CLIENT = "client"
+
+
+class TrustModel(StrEnum):
+    """Who adds the noise, as ``privacy.trust`` names it."""
+
+    LOCAL = "local"
+    """Each client adds all noise that its own releases need."""
+    SHARED = "shared"
+    """Each client adds a share, and secure aggregation shows nobody a single client's vector."""
+    CENTRAL = "central"
+    """A trusted server adds it."""
+
+
 class Unit(str):
     """A privacy unit: what a guarantee hides the presence of. As text, the sentence that says it with its neighbours.
 
@@ -30,18 +48,27 @@ class Unit(str):
     name : str
         In a few words, as in "epsilon 1 per record".
     neighbours : Neighbours
+    kind : PrivacyUnit, optional
+        None for a unit that is none of them.
     """
 
     name: str
     neighbours: Neighbours
+    kind: PrivacyUnit | None
 
-    def __new__(cls, sentence: str, name: str, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE) -> Unit:
+    def __new__(
+        cls,
+        sentence: str,
+        name: str,
+        neighbours: Neighbours = Neighbours.ADD_OR_REMOVE,
+        kind: PrivacyUnit | None = None,
+    ) -> Unit:
         unit = super().__new__(cls, sentence)
-        unit.name, unit.neighbours = name, neighbours
+        unit.name, unit.neighbours, unit.kind = name, neighbours, kind
         return unit
 
-    def __getnewargs__(self) -> tuple[str, str, Neighbours]:  # type: ignore[override]
-        return str(self), self.name, self.neighbours
+    def __getnewargs__(self) -> tuple[str, str, Neighbours, PrivacyUnit | None]:  # type: ignore[override]
+        return str(self), self.name, self.neighbours, self.kind
 
     @classmethod
     def of(cls, sentence: str) -> Unit:
@@ -60,31 +87,39 @@ class Trust(str):
     model : str
         In a few words. Methods of one trust model may be compared without mentioning it.
     detail : str
+    kind : TrustModel, optional
+        None where only a sentence is known.
     """
 
     model: str
     detail: str
+    kind: TrustModel | None
 
-    def __new__(cls, model: str, detail: str = "") -> Trust:
+    def __new__(cls, model: str, detail: str = "", kind: TrustModel | None = None) -> Trust:
         trust = super().__new__(cls, f"{model}: {detail}" if detail else model)
-        trust.model, trust.detail = model, detail
+        trust.model, trust.detail, trust.kind = model, detail, kind
         return trust
 
-    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
-        return self.model, self.detail
+    def __getnewargs__(self) -> tuple[str, str, TrustModel | None]:  # type: ignore[override]
+        return self.model, self.detail, self.kind
 
     @classmethod
     def of(cls, sentence: str) -> Trust:
         """The trust of a sentence, which a ledger or a file of an older version says alone."""
-        return sentence if isinstance(sentence, Trust) else cls(*sentence.split(": ", 1))
+        if isinstance(sentence, Trust):
+            return sentence
+        model, _, detail = sentence.partition(": ")
+        return cls(model, detail)
 
 
-RECORD_UNIT = Unit("one record added to or removed from one client's training rows", "record")
+RECORD_UNIT = Unit("one record added to or removed from one client's training rows", "record", kind=PrivacyUnit.RECORD)
 CLIENT_UNIT = Unit(
-    "one client's whole data added or removed (its place among the clients stays)", "client's whole data"
+    "one client's whole data added or removed (its place among the clients stays)",
+    "client's whole data",
+    kind=PrivacyUnit.CLIENT,
 )
-OWNER_ONLY = Trust("nobody but the data owner is trusted")
-NO_SERVER = Trust("server and other clients not trusted")
+OWNER_ONLY = Trust("nobody but the data owner is trusted", kind=TrustModel.LOCAL)
+NO_SERVER = Trust("server and other clients not trusted", kind=TrustModel.LOCAL)
 
 
 @dataclass(frozen=True)
@@ -122,9 +157,11 @@ class Guarantee:
             "delta": self.delta,
             "unit": str(self.unit),
             "unit_name": self.unit.name,
+            "unit_kind": self.unit.kind,
             "neighbours": str(self.unit.neighbours),
             "trust": str(self.trust),
             "trust_model": self.trust.model,
+            "trust_kind": self.trust.kind,
         }
 
     @classmethod
@@ -139,7 +176,10 @@ class Guarantee:
         sentence, said = str(plain["unit"]), str(plain["guarantee"])
         unit, trust = Unit.of(sentence), Trust.of(str(plain["trust"]))
         if "holds" in plain:
-            unit = Unit(sentence, str(plain["unit_name"]), Neighbours(plain["neighbours"]))
+            kind = plain.get("unit_kind", unit.kind)
+            unit = Unit(sentence, str(plain["unit_name"]), Neighbours(plain["neighbours"]), kind and PrivacyUnit(kind))
+            kind = plain.get("trust_kind")
+            trust = Trust(trust.model, trust.detail, kind and TrustModel(kind))
             reasons = tuple(map(str, plain["reasons"]))
         else:
             reasons = (said.removeprefix(f"{_NONE} (").removesuffix(")"),) if said.startswith(_NONE) else ()

@@ -25,6 +25,8 @@ from fl_app.places import conf_folder
 
 # Keys of the configuration that say where a run happens, or that others are made of.
 _NOT_EXPERIMENT = ("engine", "output", "tracking", "objective", "default_delta", "vary")
+# Options of earlier versions, and what to use in their place.
+_MOVED = {"strategy.noise": "privacy.trust=local, or privacy.trust=shared for what was distributed"}
 _PRIMARY = "config"
 _SEARCH_PATH = "hydra.searchpath"
 
@@ -174,7 +176,9 @@ def check_overrides(overrides: Sequence[str]) -> None:
             if wanted <= known:
                 return
     for override in named:
-        if (name := override.key_or_group) not in known:
+        if (name := override.key_or_group) in _MOVED:
+            raise ConfigurationError(f"no option {name!r} any more: use {_MOVED[name]}")
+        if name not in known:
             raise ConfigurationError(f"no option {name!r}{did_you_mean(name, sorted(known))}")
 
 

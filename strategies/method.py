@@ -17,7 +17,7 @@ import numpy as np
 from flwr.app import RecordDict
 
 from dpforest.errors import DPForestError
-from dpforest.guarantee import Trust, Unit
+from dpforest.guarantee import PrivacyUnit, Trust, TrustModel, Unit
 from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.noise import Noise
 from dpforest.schema import Schema
@@ -33,6 +33,7 @@ __all__ = [
     "ClientUpdate",
     "Entrusted",
     "Method",
+    "Protection",
     "Public",
     "Released",
     "ServerSide",
@@ -71,6 +72,10 @@ class Task(Generic[S_co]):
     deployed : bool
         For a server only: whether real nodes take part, so that it draws what must stay secret cryptographically,
         whatever the configuration says.
+    unit : PrivacyUnit
+        What the guarantee is about; one of those that the method has a proof for (`Method.protections`).
+    trust : TrustModel
+        Who adds the noise; likewise.
     """
 
     schema: Schema
@@ -81,6 +86,8 @@ class Task(Generic[S_co]):
     seed: int
     public_rows: Callable[[], tuple[np.ndarray, np.ndarray]] | None = field(default=None, kw_only=True)
     deployed: bool = field(default=False, kw_only=True)
+    unit: PrivacyUnit = field(default=PrivacyUnit.RECORD, kw_only=True)
+    trust: TrustModel = field(default=TrustModel.LOCAL, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -342,6 +349,39 @@ class ServerSide(ABC, Generic[S]):
 
 
 @dataclass(frozen=True)
+class Protection:
+    """A privacy unit under a trust model: what a method has a proof for.
+
+    Parameters
+    ----------
+    unit : Unit
+        With its neighbours.
+    trust : Trust
+        Who exactly must be trusted.
+    by_client_alone : bool
+        Whether the client's own mechanisms cover all that it sends, whatever the server does. A real node takes part
+        in anything else only if its owner has named the method in the node configuration.
+    """
+
+    unit: Unit
+    trust: Trust
+    by_client_alone: bool = False
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.unit, Unit) and isinstance(self.trust, Trust) and self.unit.kind and self.trust.kind):
+            raise DPForestError(
+                "unit and trust of a protection must be a Unit and a Trust of dpforest.guarantee of a kind"
+            )
+
+    def __str__(self) -> str:
+        return f"privacy.unit={self.unit.kind} privacy.trust={self.trust.kind}"
+
+    def for_task(self) -> dict[str, Any]:
+        """What a `Task` is given of it."""
+        return {"unit": self.unit.kind, "trust": self.trust.kind}
+
+
+@dataclass(frozen=True)
 class Method:
     """A method under its name.
 
@@ -353,15 +393,10 @@ class Method:
         Frozen dataclass; what its values may be and mean stands in it.
     server : type of ServerSide
     client : type of ClientSide
-    unit : Unit
-        The privacy unit and neighbours of its guarantee.
-    trust : Trust, or callable of settings to Trust
-        Who must be trusted; a callable where it depends on the settings.
+    protections : sequence of Protection, or callable of settings to one
+        All units and trust models that it has a proof for; the first is the one when the experiment does not say.
     default_rounds : int
         Rounds when the experiment does not say.
-    self_protecting : bool, or callable of settings to bool
-        Whether the client's own mechanisms cover all that it sends, whatever the server does. A real node takes part
-        in any other method only if its owner has named it in the node configuration.
     uses_budget : bool
         False for a method that guarantees nothing whatever epsilon says: its runs have an infinite budget.
     beside : callable of settings to mapping of str to mapping
@@ -379,10 +414,8 @@ class Method:
     settings: type[Settings]
     server: Callable[[Task[Any]], ServerSide[Any]]
     client: Callable[[], ClientSide[Any]]
-    unit: Unit
-    trust: Trust | Callable[[Any], Trust]
+    protections: Sequence[Protection] | Callable[[Any], Sequence[Protection]]
     default_rounds: int = 1
-    self_protecting: bool | Callable[[Any], bool] = False
     uses_budget: bool = True
     beside: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
     requires: Callable[[str], None] = lambda name: None
@@ -394,21 +427,30 @@ class Method:
             raise DPForestError(
                 f"settings of the method {self.name!r} must be a subclass of dpforest.settings.Settings"
             )
-        if not (isinstance(self.unit, Unit) and (isinstance(self.trust, Trust) or callable(self.trust))):
-            raise DPForestError(
-                f"unit and trust of the method {self.name!r} must be a Unit and a Trust of dpforest.guarantee"
-            )
+        if not callable(self.protections) and not all(isinstance(each, Protection) for each in self.protections):
+            raise DPForestError(f"protections of the method {self.name!r} must be instances of Protection")
 
-    def trust_under(self, settings: Any) -> Trust:
-        """Who must be trusted under settings of this method."""
-        return self.trust if isinstance(self.trust, Trust) else self.trust(settings)
+    def protection(self, settings: Any, unit: str | None = None, trust: str | None = None) -> Protection:
+        """What the method proves for a unit under a trust model; None means the method's own.
+
+        A method without a budget guarantees nothing under any of them.
+
+        Raises
+        ------
+        DPForestError
+            The method has no proof for it; says the nearest that it has one for.
+        """
+        wanted = {"unit": unit, "trust": trust}
+        proven = self.protections(settings) if callable(self.protections) else self.protections
+        fitting = [each for each in proven if unit in (None, each.unit.kind) and trust in (None, each.trust.kind)]
+        if fitting or not self.uses_budget:
+            return [*fitting, *proven][0]
+        near = max(proven, key=lambda each: (each.unit.kind == unit, each.trust.kind == trust))
+        asked = " ".join(f"privacy.{name}={value}" for name, value in wanted.items() if value is not None)
+        raise DPForestError(f"strategy {self.name} has no proof for {asked}; the nearest that it has one for is {near}")
 
     def look_under(self, settings: Mapping[str, Any]) -> Look:
         """Colour, mark and line under settings as a configuration has them."""
         if self.look is None:
             return palette_look(self.name)
         return self.look if isinstance(self.look, Look) else self.look(settings)
-
-    def protects_itself(self, settings: Any) -> bool:
-        """Whether a client protects itself under settings of this method."""
-        return self.self_protecting if isinstance(self.self_protecting, bool) else self.self_protecting(settings)

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal, Protocol
 import numpy as np
 
 from dpforest.errors import DPForestError
-from dpforest.guarantee import Trust
-from dpforest.ledger import RECORD_UNIT, Budget, check_delta_for
+from dpforest.guarantee import PrivacyUnit
+from dpforest.ledger import Budget, check_delta_for
 from dpforest.schema import Schema
 from dpforest.settings import Range, Seed, check_setting
 from strategies.federation.cohort import Cohort, choose_cohort
-from strategies.method import Method, Task
+from strategies.method import Method, Protection, Task
 from strategies.registry import get_method
 
 _NUMBERS = {
@@ -25,8 +25,10 @@ _NUMBERS = {
     "delta": Annotated[float, Range(0, 1, below=True)],
     "rounds": Annotated[int, Range(1, 10_000)] | None,
     "seed": Seed,
+    "unit": Literal["record", "client"] | None,
+    "trust": Literal["local", "shared", "central"] | None,
 }
-_TRAVELS = ("name", "options", "schema", "epsilon", "delta", "rounds", "seed")
+_TRAVELS = ("name", "options", "schema", "epsilon", "delta", "rounds", "seed", "unit", "trust")
 PLAN = "plan"  # the setting of a message that holds a `MethodPlan`
 
 
@@ -46,8 +48,8 @@ class RunPlan(Protocol):
         """What each client may spend; infinite for a method that guarantees nothing."""
 
     @property
-    def trust(self) -> Trust:
-        """Who must be trusted for the guarantee."""
+    def protection(self) -> Protection:
+        """The privacy unit and the trust model, for which the method has a proof."""
 
     @property
     def noise(self) -> str:
@@ -63,6 +65,19 @@ class RunPlan(Protocol):
 
     def task(self, clients: int) -> Task:
         """The public facts that both sides of the method are given, where so many clients are there."""
+
+
+def check_task(task: Task) -> None:
+    """Refuse a delta that would allow to publish whole records, or clients.
+
+    Raises
+    ------
+    DPForestError
+    """
+    if task.unit is PrivacyUnit.RECORD:
+        check_delta_for(task.budget.delta, task.schema.rows)
+    else:
+        check_delta_for(task.budget.delta, task.clients, "clients")
 
 
 @dataclass(frozen=True)
@@ -83,6 +98,10 @@ class MethodPlan:
         The method's own default if left out.
     seed : int
         Of all simulated randomness; real nodes draw theirs cryptographically.
+    unit : {"record", "client"}, optional
+        What the guarantee is about; what the method is made for if left out.
+    trust : {"local", "shared", "central"}, optional
+        Who adds the noise; likewise.
     public_rows : callable of () to (X, y), optional
         For the server alone: loads rows that are declared public, as a method may ask for; see `Task.public_rows`.
 
@@ -99,6 +118,8 @@ class MethodPlan:
     delta: float = 0.0
     rounds: int | None = None
     seed: int = 0
+    unit: str | None = None
+    trust: str | None = None
     public_rows: Callable[[], tuple[np.ndarray, np.ndarray]] | None = field(default=None, compare=False)
     noise: Literal["seeded"] = field(default="seeded", init=False)
     memorization: tuple[int, ...] = field(default=(), init=False)
@@ -110,7 +131,7 @@ class MethodPlan:
             check_setting(name, getattr(self, name), hint)
         if not isinstance(self.options, Mapping):
             raise DPForestError(f"options {self.options!r}: expected a group of settings")
-        _ = self.settings, self.budget  # refused here rather than in the middle of a run
+        _ = self.settings, self.budget, self.protection  # refused here rather than in the middle of a run
 
     @cached_property
     def method(self) -> Method:
@@ -129,9 +150,9 @@ class MethodPlan:
         return budget if self.method.uses_budget else Budget(math.inf)
 
     @cached_property
-    def trust(self) -> Trust:
-        """Who must be trusted for the guarantee."""
-        return self.method.trust_under(self.settings)
+    def protection(self) -> Protection:
+        """The privacy unit and the trust model."""
+        return self.method.protection(self.settings, self.unit, self.trust)
 
     def task(self, clients: int) -> Task:
         """The public facts that both sides of the method are given.
@@ -141,10 +162,10 @@ class MethodPlan:
         DPForestError
             Such a delta would allow to publish whole records.
         """
-        if self.method.unit == RECORD_UNIT:
-            check_delta_for(self.budget.delta, self.schema.rows)
         rounds = self.rounds or self.method.default_rounds
-        return Task(self.schema, self.settings, self.budget, rounds, clients, self.seed)
+        task = Task(self.schema, self.settings, self.budget, rounds, clients, self.seed, **self.protection.for_task())
+        check_task(task)
+        return task
 
     def server_task(self, clients: int) -> Task:
         """`task`, with the public rows that a server may see."""

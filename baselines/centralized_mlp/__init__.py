@@ -3,9 +3,9 @@
 from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import CentralizedClient, CentralizedServer
 from baselines.mlp.backend import require_tensorflow
-from dpforest.guarantee import RECORD_UNIT, Trust
+from dpforest.guarantee import RECORD_UNIT, Trust, TrustModel
 from strategies.look import Look
-from strategies.method import Method, Work
+from strategies.method import Method, Protection, Work
 
 METHODS = (
     Method(
@@ -13,8 +13,7 @@ METHODS = (
         settings=WholeSettings,
         server=CentralizedServer,
         client=CentralizedClient,
-        unit=RECORD_UNIT,
-        trust=Trust("server trusted with every row"),
+        protections=(Protection(RECORD_UNIT, Trust("server trusted with every row", kind=TrustModel.CENTRAL)),),
         uses_budget=False,
         requires=require_tensorflow,
         look=Look("#000000", "X", "--"),

@@ -8,7 +8,7 @@ from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
 from dpforest.guarantee import CLIENT_UNIT
 from strategies.look import Look
-from strategies.method import Method
+from strategies.method import Method, Protection
 
 METHODS = (
     Method(
@@ -16,8 +16,7 @@ METHODS = (
         settings=DpFedAvgSettings,
         server=DpFedAvgServer,
         client=DpFedAvgClient,
-        unit=CLIENT_UNIT,
-        trust=TRUST,
+        protections=(Protection(CLIENT_UNIT, TRUST),),
         default_rounds=10,
         requires=require_tensorflow,
         look=Look("#E69F00", "v"),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 
 from baselines.dp_fedavg.settings import DpFedAvgSettings
-from dpforest.guarantee import Trust
+from dpforest.guarantee import Trust, TrustModel
 from dpforest.ledger import Entry
 from dpforest.mechanisms import GaussianSums
 from strategies.method import Task
 
-TRUST = Trust("server trusted", "it sees every update before the noise and keeps secret who takes part")
+TRUST = Trust(
+    "server trusted", "it sees every update before the noise and keeps secret who takes part", TrustModel.CENTRAL
+)
 
 
 def round_mechanism(task: Task[DpFedAvgSettings], multiplier: float, amplified: bool, clip: float) -> GaussianSums:

@@ -5,9 +5,9 @@ from baselines.dp_fedavg_published.server import PublishedServer
 from baselines.dp_fedavg_published.settings import PublishedSettings
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
-from dpforest.guarantee import RECORD_UNIT, Trust
+from dpforest.guarantee import RECORD_UNIT, Trust, TrustModel
 from strategies.look import Look
-from strategies.method import Method
+from strategies.method import Method, Protection
 
 METHODS = (
     Method(
@@ -15,8 +15,7 @@ METHODS = (
         settings=PublishedSettings,
         server=PublishedServer,
         client=PublishedClient,
-        unit=RECORD_UNIT,
-        trust=Trust("server not trusted"),
+        protections=(Protection(RECORD_UNIT, Trust("server not trusted", kind=TrustModel.LOCAL)),),
         default_rounds=10,
         requires=require_tensorflow,
         look=Look("#E69F00", "s", "--"),

@@ -7,7 +7,7 @@ from baselines.dp_sgd.settings import DpSgdSettings
 from baselines.mlp.backend import require_tensorflow
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from strategies.look import Look
-from strategies.method import Method
+from strategies.method import Method, Protection
 
 METHODS = (
     Method(
@@ -15,10 +15,8 @@ METHODS = (
         settings=DpSgdSettings,
         server=DpSgdServer,
         client=DpSgdClient,
-        unit=RECORD_UNIT,
-        trust=NO_SERVER,
+        protections=(Protection(RECORD_UNIT, NO_SERVER, True),),
         default_rounds=10,
-        self_protecting=True,
         requires=require_tensorflow,
         look=Look("#CC79A7", "v"),
         work=work,

@@ -5,9 +5,9 @@ from baselines.fedavg.server import FedAvgServer
 from baselines.fedavg.settings import FedAvgSettings
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
-from dpforest.guarantee import RECORD_UNIT, Trust
+from dpforest.guarantee import RECORD_UNIT, Trust, TrustModel
 from strategies.look import Look
-from strategies.method import Method
+from strategies.method import Method, Protection
 
 METHODS = (
     Method(
@@ -15,8 +15,9 @@ METHODS = (
         settings=FedAvgSettings,
         server=FedAvgServer,
         client=FedAvgClient,
-        unit=RECORD_UNIT,
-        trust=Trust("server trusted with every client's weights"),
+        protections=(
+            Protection(RECORD_UNIT, Trust("server trusted with every client's weights", kind=TrustModel.CENTRAL)),
+        ),
         default_rounds=10,
         uses_budget=False,
         requires=require_tensorflow,

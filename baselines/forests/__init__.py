@@ -2,9 +2,9 @@
 
 from baselines.forests.centralized import CentralizedClient, CentralizedServer, CentralizedSettings
 from baselines.forests.standalone import StandaloneClient, StandaloneServer
-from dpforest.guarantee import RECORD_UNIT, Trust
+from dpforest.guarantee import RECORD_UNIT, Trust, TrustModel
 from strategies.look import Look
-from strategies.method import Method, Work
+from strategies.method import Method, Protection, Work
 from strategies.one_shot.client import work
 from strategies.one_shot.settings import OneShotSettings
 
@@ -14,9 +14,9 @@ METHODS = (
         settings=OneShotSettings,
         server=StandaloneServer,
         client=StandaloneClient,
-        unit=RECORD_UNIT,
-        trust=Trust("nothing but test metrics leaves a client"),
-        self_protecting=True,
+        protections=(
+            Protection(RECORD_UNIT, Trust("nothing but test metrics leaves a client", kind=TrustModel.LOCAL), True),
+        ),
         look=Look("#6B6B6B", "P"),
         work=work,
     ),
@@ -25,8 +25,7 @@ METHODS = (
         settings=CentralizedSettings,
         server=CentralizedServer,
         client=CentralizedClient,
-        unit=RECORD_UNIT,
-        trust=Trust("server sees all rows"),
+        protections=(Protection(RECORD_UNIT, Trust("server sees all rows", kind=TrustModel.CENTRAL)),),
         uses_budget=False,
         look=Look("#000000", "P"),
         work=lambda task: Work(),

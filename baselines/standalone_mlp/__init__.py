@@ -4,9 +4,9 @@ from baselines.centralized_mlp.settings import WholeSettings
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
 from baselines.standalone_mlp.sides import StandaloneClient, StandaloneServer
-from dpforest.guarantee import RECORD_UNIT, Trust
+from dpforest.guarantee import RECORD_UNIT, Trust, TrustModel
 from strategies.look import Look
-from strategies.method import Method
+from strategies.method import Method, Protection
 
 METHODS = (
     Method(
@@ -14,9 +14,11 @@ METHODS = (
         settings=WholeSettings,
         server=StandaloneServer,
         client=StandaloneClient,
-        unit=RECORD_UNIT,
-        trust=Trust("nobody but the client is trusted", "nothing leaves it"),
-        self_protecting=True,
+        protections=(
+            Protection(
+                RECORD_UNIT, Trust("nobody but the client is trusted", "nothing leaves it", kind=TrustModel.LOCAL), True
+            ),
+        ),
         uses_budget=False,
         requires=require_tensorflow,
         look=Look("#6B6B6B", "X", "--"),

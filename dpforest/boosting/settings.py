@@ -195,7 +195,7 @@ def make_plan(
         if budget.delta != 0:
             raise DPForestError(f"pure boosting needs no delta, but delta is {budget.delta:g}: set privacy.delta=0")
         if shares > 1:
-            raise DPForestError("pure noise cannot be shared among parties: set pure=false, or noise=local")
+            raise DPForestError("pure noise cannot be shared among parties: set pure=false, or privacy.trust=local")
         unit, count_unit = _LEAST_UNIT, _units(settings.count_share, _LEAST_UNIT)
         pure_histograms = DiscreteLaplaceCounts(budget.epsilon * first, widths)
         pure_sums = DiscreteLaplaceCounts(budget.epsilon * later, unit + count_unit)

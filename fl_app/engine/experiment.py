@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from dpforest.errors import DPForestError
-from dpforest.guarantee import Trust
-from dpforest.ledger import RECORD_UNIT, Budget, check_delta_for
+from dpforest.ledger import Budget
 from dpforest.schema import Schema
 from dpforest.settings import Positive, Range, Says, Seed, Settings, quoted
 from dpforest.texts import BadText, check_plain, parse_json
 from fl_app.data import DataSource, Evaluation, Partition, build_source, client_roles, client_schema, public_rows
 from strategies.federation.cohort import Cohort, choose_cohort
-from strategies.method import Method, Task
+from strategies.method import Method, Protection, Task
+from strategies.plan import check_task
 from strategies.registry import get_method
 
 
@@ -62,6 +62,11 @@ class Privacy(Settings):
         A name for an epsilon, inf, 10, 1 or 0.1, which then must not say anything else.
     noise
         ``seeded`` noise is reproducible and for simulations only; a real node always uses ``secure``.
+    unit
+        What the guarantee is about: one record, or a client's whole data; null: what the method is made for.
+    trust
+        Who adds the noise: each client all that it needs (``local``), each a share under secure aggregation
+        (``shared``), or a trusted server (``central``); null: what the method is made for.
     """
 
     group = "privacy."
@@ -71,6 +76,8 @@ class Privacy(Settings):
     delta: Annotated[float, Range(0, 1, below=True)] = 0.0
     noise: Annotated[Literal["seeded", "secure"], Says("be seeded or secure")] = "seeded"
     level: Literal["none", "low", "medium", "high"] | None = None
+    unit: Literal["record", "client"] | None = None
+    trust: Literal["local", "shared", "central"] | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -134,7 +141,7 @@ class Experiment(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         # Built once here, so that a bad name or value is refused before anything starts.
-        _ = self.method, self.settings, self.source
+        _ = self.method, self.settings, self.protection, self.source
 
     @cached_property
     def method(self) -> Method:
@@ -153,9 +160,9 @@ class Experiment(Settings):
         return self.privacy.noise
 
     @cached_property
-    def trust(self) -> Trust:
-        """Who must be trusted for the guarantee."""
-        return self.method.trust_under(self.settings)
+    def protection(self) -> Protection:
+        """The privacy unit and the trust model."""
+        return self.method.protection(self.settings, self.privacy.unit, self.privacy.trust)
 
     @cached_property
     def source(self) -> DataSource:
@@ -229,17 +236,17 @@ class Experiment(Settings):
         DPForestError
             Such a delta would allow to publish whole records.
         """
-        schema = self.schema(clients)
-        if self.method.unit == RECORD_UNIT:
-            check_delta_for(self.budget.delta, schema.rows)
-        return Task(
-            schema=schema,
+        task = Task(
+            schema=self.schema(clients),
             settings=self.settings,
             budget=self.budget,
             rounds=self.total_rounds,
             clients=self.roles(clients).count("train"),
             seed=self.seed,
+            **self.protection.for_task(),
         )
+        check_task(task)
+        return task
 
     def server_task(self, clients: int) -> Task:
         """`task`, with the public rows that a server may see.

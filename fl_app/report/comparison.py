@@ -30,7 +30,9 @@ def comparison(runs: Sequence[FinishedRun]) -> tuple[list[str], list[list[str]]]
     lines : list of list of str
     """
     rows = [run.row for run in runs]
-    keys = ["dataset", "split", "strategy", *distinct_columns(rows)]
+    # Units and trust models have columns of their own.
+    distinct = [name for name in distinct_columns(rows) if not name.startswith("privacy.")]
+    keys = ["dataset", "split", "strategy", *distinct]
     frame = pd.DataFrame(rows)
     frame["holds"] = [PRIVATE if run.guarantee.holds else UNPROVEN for run in runs]
     frame["unit"] = [run.guarantee.unit.name for run in runs]

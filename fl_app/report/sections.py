@@ -305,7 +305,7 @@ def _looks(runs: Sequence[FinishedRun]) -> dict[str, Look]:
     used: dict[Look, int] = {}
     for run in sorted(runs, key=lambda run: run.setting):
         if run.setting not in looks:
-            own = look_of(run.method, run.config["strategy"])
+            own = look_of(run.method, {**run.config["strategy"], "trust": run.guarantee.trust.kind})
             looks[run.setting] = own.variant(used.get(own, 0))
             used[own] = used.get(own, 0) + 1
     return looks

@@ -156,6 +156,8 @@ class FinishedRun:
             "guarantee": self.privacy["guarantee"],
             "unit": self.privacy["unit"],
             "trust": self.privacy["trust"],
+            "privacy.unit": self.guarantee.unit.kind,
+            "privacy.trust": self.guarantee.trust.kind,
             "record": self.privacy["record"],
             "seed": config["seed"],
         }

@@ -14,7 +14,7 @@ from fl_app.results.run_folder import find_runs, write_table
 
 RESULTS = "results.csv"
 # What may tell runs apart but for settings of the method and the data set; never the seed, a fold or the budget.
-_SETUP = ("partition", "asked_clients", "part", "asked_rounds")
+_SETUP = ("partition", "asked_clients", "part", "asked_rounds", "privacy.unit", "privacy.trust")
 log = logging.getLogger(__name__)
 
 Row = Mapping[str, Any]
@@ -53,7 +53,11 @@ def distinct_by_method(rows: Sequence[Row]) -> dict[str, list[str]]:
 def setting_label(row: Row, distinct: Mapping[str, Sequence[str]]) -> str:
     """A short label: the method and the settings that tell its runs apart (`distinct_by_method`)."""
     names = distinct[row["strategy"]]
-    values = [f"{name.removeprefix('strategy.').removeprefix('asked_')}={row[name]}" for name in names if name in row]
+    values = [
+        f"{name.removeprefix('strategy.').removeprefix('privacy.').removeprefix('asked_')}={row[name]}"
+        for name in names
+        if name in row
+    ]
     return " ".join([str(row["strategy"]), *values])
 
 

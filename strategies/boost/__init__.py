@@ -1,15 +1,14 @@
 """Boosted private trees over the sums of all clients.
 
 Each round, the server sends trees of random structure; each client adds its records' clipped gradients and counts to
-their leaves and returns noised sums; the server takes a shrunken Newton step. ``noise=local``: each client's noise
-protects its own sums. ``noise=distributed``: by secure aggregation the server sees the clients' total only, and
+their leaves and returns noised sums; the server takes a shrunken Newton step. ``trust=local``: each client's noise
+protects its own sums. ``trust=shared``: by secure aggregation the server sees the clients' total only, and
 the noise of all together is that of one.
 """
 
-from dpforest.guarantee import RECORD_UNIT
 from strategies.boost.client import BoostClient
 from strategies.boost.server import BoostServer
-from strategies.boost.settings import FederatedBoostSettings, look, trust, work
+from strategies.boost.settings import FederatedBoostSettings, look, protections, work
 from strategies.method import Method
 
 METHODS = (
@@ -18,10 +17,8 @@ METHODS = (
         settings=FederatedBoostSettings,
         server=BoostServer,
         client=BoostClient,
-        unit=RECORD_UNIT,
-        trust=trust,
+        protections=protections,
         default_rounds=50,
-        self_protecting=lambda settings: not settings.is_distributed,
         look=look,
         work=work,
     ),

@@ -6,6 +6,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord
 
 from dpforest.boosting import BoostPlan, Records, Start, release_marginals
+from dpforest.guarantee import TrustModel
 from strategies.boost.settings import SecureTerms, plan_of, secure_terms
 from strategies.boost.wire import read_round, write_sums
 from strategies.forests import ForestClient
@@ -21,7 +22,7 @@ class BoostClient(ForestClient):
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         plan = plan_of(task)
-        if not task.settings.is_distributed:
+        if task.trust is not TrustModel.SHARED:
             noised = _noised_sums(task, plan, X, y, arrays, None)
             mechanism = plan.marginals if _asks_histograms(task) else plan.sums
             return Update(Released(task.ledger, write_sums(noised, mechanism.variance**0.5)))

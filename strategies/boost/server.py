@@ -16,6 +16,7 @@ from dpforest.boosting import Booster
 from dpforest.boosting.bins import marginal_shape
 from dpforest.errors import DPForestError
 from dpforest.forest import feature_importances, pack
+from dpforest.guarantee import TrustModel
 from dpforest.ledger import Budget, Entry, rounded_up, total_epsilon
 from strategies.boost.settings import FederatedBoostSettings, plan_of, secure_terms
 from strategies.boost.wire import check_leaf_sums, read_sums, write_round
@@ -44,7 +45,7 @@ class BoostServer(ServerSide):
         self._ended = ""  # why the run ended early
         self._left_out: set[int] = set()  # clients of which the log has said why
         self._collector: SumCollector | None = None
-        if self._settings.is_distributed:
+        if task.trust is TrustModel.SHARED:
             self._collector = SumCollector(secure_terms(task, self._plan).terms, 0)
 
     def planned(self) -> list[Entry]:
@@ -153,7 +154,7 @@ class BoostServer(ServerSide):
         }
 
     def save(self, folder: Path) -> None:
-        save_forest(self._booster.forest({"method": "boost", "noise": self._settings.noise}), folder)
+        save_forest(self._booster.forest({"method": "boost", "trust": self.task.trust}), folder)
 
     @property
     def _public_metric(self) -> str:

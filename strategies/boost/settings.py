@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from dpforest.boosting import BoostPlan, BoostSettings, make_plan
 from dpforest.boosting.settings import MAX_DEPTH
 from dpforest.errors import DPForestError
 from dpforest.forest import Limits
-from dpforest.guarantee import NO_SERVER, Trust
-from dpforest.settings import FromZero, Says
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from dpforest.settings import FromZero
 from strategies.look import Look
-from strategies.method import Task, Work
+from strategies.method import Protection, Task, Work
 from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.noise_share import noise_tail
+from strategies.secure_aggregation.sharing import SharingSettings, noise_shares, shared_trust
 
 # Chance that the noise of any client and round exceeds what fits a secure sum; the client then drops out of the round.
 # It adds to delta, so it must be far below any.
@@ -28,52 +29,28 @@ _FALLBACK_ROWS = 10_000
 
 
 @dataclass(frozen=True)
-class FederatedBoostSettings(BoostSettings):
-    """How trees are boosted (see `BoostSettings`), and who adds the noise.
+class FederatedBoostSettings(BoostSettings, SharingSettings):
+    """How trees are boosted (see `BoostSettings`), and with whom the noise is shared (see `SharingSettings`).
 
     Parameters
     ----------
-    noise
-        Each client adds all the noise that its own sums need, and nobody is trusted; or each adds a share, and secure
-        aggregation shows the server nothing but the sum.
-    dropouts
-        Clients of a distributed sum that may be missing (``min_clients`` is for local noise).
-    colluders
-        Clients of a distributed sum that may tell the server all they know.
     evaluate_every
         Rounds between evaluations of the model; 0: only the finished one.
     """
 
-    noise: Annotated[Literal["local", "distributed"], Says("be local or distributed")] = "local"
-    dropouts: FromZero = 0
-    colluders: FromZero = 0
     evaluate_every: FromZero = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.noise == "local" and (self.dropouts or self.colluders):
-            raise DPForestError("dropouts and colluders only matter for noise=distributed: leave them at 0")
-
-    @property
-    def is_distributed(self) -> bool:
-        """Whether only sums over clients are protected and seen."""
-        return self.noise == "distributed"
 
 
 def look(settings: Mapping[str, Any]) -> Look:
     """How figures show it; with secure aggregation, as a method of its own."""
-    return Look("#882255", "^") if settings.get("noise") == "distributed" else Look("#D55E00")
+    return Look("#882255", "^") if settings.get("trust") == "shared" else Look("#D55E00")
 
 
-def trust(settings: FederatedBoostSettings) -> Trust:
-    """Who must be trusted for the guarantee."""
-    if not settings.is_distributed:
-        return NO_SERVER
-    return Trust(
-        "for sums over clients by secure aggregation",
-        "the server follows the protocol (it may look at all it gets), "
-        f"at most {settings.colluders} clients collude with it (one that takes its own noise off what is published "
-        f"counts as such), at most {settings.dropouts} drop out of a sum",
+def protections(settings: FederatedBoostSettings) -> tuple[Protection, ...]:
+    """Records, under noise of each client, or of all together."""
+    return (
+        Protection(RECORD_UNIT, NO_SERVER, True),
+        Protection(RECORD_UNIT, shared_trust(settings)),
     )
 
 
@@ -85,16 +62,7 @@ def plan_of(task: Task[FederatedBoostSettings]) -> BoostPlan:
     DPForestError
         The budget or the number of clients does not fit the settings.
     """
-    settings = task.settings
-    shares = 1
-    if settings.is_distributed:
-        if task.clients < 2:
-            raise DPForestError(
-                f"noise=distributed with {task.clients} client would show its sums with a share of the noise: "
-                "use more clients, or noise=local"
-            )
-        shares = max(1, task.clients - settings.dropouts - settings.colluders)
-    return make_plan(settings, task.budget, task.rounds, task.schema, task.clients, shares)
+    return make_plan(task.settings, task.budget, task.rounds, task.schema, task.clients, noise_shares(task))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,10 @@ class PrivateStrategy(MethodStrategy[R]):
         What each client may spend over the whole run.
     seed : int
         Of all simulated randomness; real nodes draw theirs cryptographically.
+    unit : {"record", "client"}, optional
+        What the guarantee is about; what the method is made for if left out.
+    trust : {"local", "shared", "central"}, optional
+        Who adds the noise; likewise.
     public_rows : callable of () to (X, y), optional
         Loads rows that are declared public, for a method that asks for some; nobody trains or is evaluated on them.
     min_clients : float
@@ -47,11 +51,15 @@ class PrivateStrategy(MethodStrategy[R]):
         epsilon: float = 1.0,
         delta: float = 0.0,
         seed: int = 0,
+        unit: str | None = None,
+        trust: str | None = None,
         public_rows: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None,
         min_clients: float = 0.5,
         **options: Any,
     ) -> None:
-        plan = MethodPlan(self.method, options, schema, epsilon, delta, seed=seed, public_rows=public_rows)
+        plan = MethodPlan(
+            self.method, options, schema, epsilon, delta, None, seed, unit, trust, public_rows=public_rows
+        )
         super().__init__(plan, self.result_type, min_clients=min_clients)  # type: ignore[arg-type]
 
 

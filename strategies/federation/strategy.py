@@ -168,7 +168,7 @@ class MethodStrategy(Strategy, Generic[R]):
         nodes = self._nodes or roster(grid, wait_for_nodes(grid, 1, timeout), timeout)
         cohort = plan.cohort(nodes)
         self._side = plan.method.server(replace(plan.server_task(cohort.total), deployed=is_deployed(grid)))
-        self._ledgers = Ledgers(Ledger(plan.budget, plan.method.unit, plan.trust))
+        self._ledgers = Ledgers(Ledger(plan.budget, plan.protection.unit, plan.protection.trust))
         self._ledgers.blank.require(self._side.planned())
         self._result = self._result_type(side=self._side, cohort=cohort)
         self._timeout = timeout

@@ -10,7 +10,7 @@ from strategies.fext.rounds import work
 from strategies.fext.server import FextServer
 from strategies.fext.settings import FextSettings
 from strategies.look import Look, published_or
-from strategies.method import Method
+from strategies.method import Method, Protection
 
 METHODS = (
     Method(
@@ -18,9 +18,7 @@ METHODS = (
         settings=FextSettings,
         server=FextServer,
         client=FextClient,
-        unit=RECORD_UNIT,
-        trust=NO_SERVER,
-        self_protecting=lambda settings: settings.accounting == "tight",
+        protections=lambda settings: (Protection(RECORD_UNIT, NO_SERVER, settings.accounting == "tight"),),
         look=published_or(Look("#009E73"), Look("#009E73", "s", "--")),
         work=work,
     ),

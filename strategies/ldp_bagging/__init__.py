@@ -10,7 +10,7 @@ from strategies.ldp_bagging.rounds import work
 from strategies.ldp_bagging.server import LdpBaggingServer
 from strategies.ldp_bagging.settings import LdpBaggingSettings
 from strategies.look import Look, published_or
-from strategies.method import Method
+from strategies.method import Method, Protection
 
 METHODS = (
     Method(
@@ -18,10 +18,8 @@ METHODS = (
         settings=LdpBaggingSettings,
         server=LdpBaggingServer,
         client=LdpBaggingClient,
-        unit=RECORD_UNIT,
-        trust=NO_SERVER,
+        protections=lambda settings: (Protection(RECORD_UNIT, NO_SERVER, settings.accounting == "tight"),),
         default_rounds=3,
-        self_protecting=lambda settings: settings.accounting == "tight",
         look=published_or(Look("#857A00", "^"), Look("#857A00", "s", "--")),
         work=work,
     ),

@@ -16,7 +16,8 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from dpforest.errors import DPForestError
-from dpforest.ledger import RECORD_UNIT, Ledger
+from dpforest.guarantee import PrivacyUnit
+from dpforest.ledger import Ledger
 from dpforest.noise import Noise, Secure, Seeded
 from strategies.flower_compat import is_simulated
 from strategies.messages import (
@@ -165,8 +166,8 @@ def _train(asked: _Asked) -> RecordDict:
 
 def _promises_about_records(plan: RunPlan) -> bool:
     """Whether a ledger may guarantee something about single records, by the client alone or by sums over clients."""
-    method = plan.method
-    return method.protects_itself(plan.settings) or (method.uses_budget and method.unit == RECORD_UNIT)
+    protection = plan.protection
+    return protection.by_client_alone or (plan.method.uses_budget and protection.unit.kind is PrivacyUnit.RECORD)
 
 
 def _may_show_rows(error: Exception) -> bool:
@@ -296,7 +297,7 @@ def _ledger(asked: _Asked) -> Ledger:
         spend_lifetime_budget(asked.plan, asked.context)
     state = asked.context.state
     state.clear()
-    ledger = Ledger(asked.plan.budget, asked.plan.method.unit, asked.plan.trust)
+    ledger = Ledger(asked.plan.budget, asked.plan.protection.unit, asked.plan.protection.trust)
     state[_STATE] = ConfigRecord({"run": run, "terms": terms, "ledger": json.dumps(ledger.to_dict())})
     return ledger
 

@@ -121,10 +121,10 @@ def check_owner_allows(plan: RunPlan, context: Context, evaluating: bool) -> Non
     if method.uses_budget:
         _check_limit("delta", budget.delta, limits.delta, "max-delta", limits.why_delta)
     named = str(own.get("strategies", "")).replace(",", " ").split()
-    if method.name not in named and ("strategies" in own or not method.protects_itself(plan.settings)):
+    if method.name not in named and ("strategies" in own or not plan.protection.by_client_alone):
         raise Refused(
-            f"this node does not take part in strategy {method.name} ({plan.trust}); its owner can allow it in "
-            f'the node configuration: strategies="{method.name}"'
+            f"this node does not take part in strategy {method.name} ({plan.protection.trust}); its owner can allow it "
+            f'in the node configuration: strategies="{method.name}"'
         )
     if evaluating and own.get("share-metrics") is not True:
         raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
@@ -199,8 +199,8 @@ def spend_lifetime_budget(plan: RunPlan, context: Context) -> None:
         strategy=plan.method.name,
         epsilon=float(plan.budget.epsilon) if counts else None,
         delta=float(plan.budget.delta) if counts else None,
-        unit=plan.method.unit,
-        trust=plan.trust,
+        unit=plan.protection.unit,
+        trust=plan.protection.trust,
     )
     try:
         if not isinstance(file, str) or not file:

@@ -6,7 +6,7 @@ choice a node among public candidates, and soft votes.
 
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from strategies.look import Look, published_or
-from strategies.method import Method
+from strategies.method import Method, Protection
 from strategies.one_shot.client import OneShotClient, work
 from strategies.one_shot.server import OneShotServer
 from strategies.one_shot.settings import OneShotSettings
@@ -17,9 +17,7 @@ METHODS = (
         settings=OneShotSettings,
         server=OneShotServer,
         client=OneShotClient,
-        unit=RECORD_UNIT,
-        trust=NO_SERVER,
-        self_protecting=True,
+        protections=(Protection(RECORD_UNIT, NO_SERVER, True),),
         look=published_or(Look("#0072B2"), Look("#0072B2", "s", "--")),
         work=work,
     ),

@@ -8,7 +8,7 @@ all sessions that a user takes part in.
 
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from strategies.look import Look, published_or
-from strategies.method import Method
+from strategies.method import Method, Protection
 from strategies.pp_fprf.client import AloneClient, GlobalClient, PersonalClient
 from strategies.pp_fprf.plan import alone_work, work
 from strategies.pp_fprf.server import AloneServer, GlobalServer, PersonalServer
@@ -22,9 +22,7 @@ METHODS = (
         settings=TreeSettings,
         server=AloneServer,
         client=AloneClient,
-        unit=RECORD_UNIT,
-        trust=NO_SERVER,
-        self_protecting=True,
+        protections=(Protection(RECORD_UNIT, NO_SERVER, True),),
         look=Look("#661100", "D", ":"),
         work=alone_work,
     ),
@@ -33,9 +31,7 @@ METHODS = (
         settings=GlobalSettings,
         server=GlobalServer,
         client=GlobalClient,
-        unit=RECORD_UNIT,
-        trust=NO_SERVER,
-        self_protecting=lambda settings: not settings.published,
+        protections=lambda settings: (Protection(RECORD_UNIT, NO_SERVER, not settings.published),),
         look=published_or(Look("#332288", "D", "-."), Look("#332288", "P", "--")),
         work=work,
     ),
@@ -44,9 +40,7 @@ METHODS = (
         settings=PersonalSettings,
         server=PersonalServer,
         client=PersonalClient,
-        unit=RECORD_UNIT,
-        trust=NO_SERVER,
-        self_protecting=lambda settings: not settings.published,
+        protections=lambda settings: (Protection(RECORD_UNIT, NO_SERVER, not settings.published),),
         work=work,
         beside=lambda settings: settings.settings_beside(),
         look=published_or(Look("#AA4499", "D"), Look("#AA4499", "P", "--")),

@@ -96,7 +96,8 @@ class Federation:
 
     def view(self, client: int, round_: int, config: Mapping[str, Any]) -> ClientTask:
         """The task of one message."""
-        fresh = Ledger(self.task.budget, self.method.unit, self.method.trust)
+        protection = self.method.protection(self.task.settings)
+        fresh = Ledger(self.task.budget, protection.unit, protection.trust)
         ledger = self.ledgers.setdefault(client, fresh)
         return client_task(self.task, client, round_, ledger, self.states.setdefault(client, RecordDict()), config)
 

@@ -421,9 +421,9 @@ def test_a_node_without_a_number_is_told_and_counted(caplog: pytest.LogCaptureFi
     assert "/home/me" not in caplog.text
 
 
-@pytest.mark.parametrize("noise", ["local", "distributed"])
+@pytest.mark.parametrize("trust", ["local", "shared"])
 @pytest.mark.parametrize("matching", ["none", "for tests only", "all"])
-def test_boosting_on_nodes_shows_nobody_whether_there_are_rows(noise: str, matching: str, tmp_path: Path) -> None:
+def test_boosting_on_nodes_shows_nobody_whether_there_are_rows(trust: str, matching: str, tmp_path: Path) -> None:
     """A category is a filter that the server chooses: whether a row is left must not decide whether a node answers."""
     names = {"none": "mallory", "for tests only": "alice", "all": "alice"}
     schema = SCHEMA | {"features": [*SCHEMA["features"], {"name": "name", "categories": ["alice", "nobody"]}]}
@@ -449,8 +449,8 @@ def test_boosting_on_nodes_shows_nobody_whether_there_are_rows(noise: str, match
         config = {"partition-id": client} | rules
         return app(message, Context(1, context.node_id, config, context.state, {}))
 
-    strategy = {"name": "boost", "noise": noise}
-    experiment = make({"name": "table", "schema": schema}, strategy=strategy, privacy={"delta": 1e-6}, rounds=1)
+    privacy = {"delta": 1e-6, "trust": trust}
+    experiment = make({"name": "table", "schema": schema}, strategy={"name": "boost"}, privacy=privacy, rounds=1)
     done = run_experiment(experiment, InProcessGrid(on_nodes, 3))
     assert not done.failures
     assert done.privacy["epsilon"] == pytest.approx(2.0, rel=1e-3)

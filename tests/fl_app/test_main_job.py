@@ -249,7 +249,7 @@ def test_a_plan_beyond_the_budget_is_refused_before_anyone_is_asked(tmp_path: Pa
 
     trained: list[int] = []
     one_shot = experiment.method
-    registry.register(Method("greedy", one_shot.settings, Greedy, one_shot.client, one_shot.unit, one_shot.trust))
+    registry.register(Method("greedy", one_shot.settings, Greedy, one_shot.client, one_shot.protections))
     greedy = make(experiment.dataset, strategy=TREES | {"name": "greedy"})
     with pytest.raises(BudgetExceeded, match="the budget is 2"):
         run(greedy, app=lambda message, context: trained.append(1) or client_app(message, context))

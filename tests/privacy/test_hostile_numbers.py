@@ -388,7 +388,7 @@ def test_every_method_that_a_node_takes_part_in_unasked_is_here() -> None:
     files = Path(__file__).parents[2].glob("conf/strategy/*.yaml")
     groups = [yaml.safe_load(file.read_text()) for file in files]
     methods = [get_method(group["name"]) for group in (g.get("strategy", g) for g in groups) if "name" in group]
-    protecting = {method.name for method in methods if method.self_protecting is not False}
+    protecting = {method.name for method in methods if method.protection(method.settings()).by_client_alone}
     assert protecting <= set(METHODS)
 
 

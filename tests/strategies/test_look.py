@@ -36,7 +36,8 @@ def looks() -> dict[str, Look]:
     """The look of every strategy file."""
     found = {}
     for name in sorted(path.stem for path in (conf_folder() / "strategy").glob("*.yaml")):
-        settings = dict(to_experiment(compose_config([f"strategy={name}"])).strategy)
+        experiment = to_experiment(compose_config([f"strategy={name}"]))
+        settings = {**experiment.strategy, "trust": experiment.protection.trust.kind}
         found[name] = look_of(str(settings["name"]), settings)
     return found
 
@@ -62,7 +63,7 @@ def test_every_method_of_the_project_has_a_look_of_its_own(looks: dict[str, Look
 
 
 def test_secure_aggregation_and_published_settings_are_told_apart(looks: dict[str, Look]) -> None:
-    assert look_of("boost", {"noise": "distributed"}) != look_of("boost", {"noise": "local"})
+    assert look_of("boost", {"trust": "shared"}) != look_of("boost", {"trust": "local"})
     published, tight = looks["one_shot_published"], looks["one_shot"]
     assert published.colour == tight.colour
     assert (published.marker, published.line) != (tight.marker, tight.line)

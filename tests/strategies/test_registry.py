@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from dpforest.errors import DPForestError
-from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT, TrustModel
 from dpforest.settings import Settings
 from strategies import registry
-from strategies.method import Method
+from strategies.method import Method, Protection
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,10 +50,27 @@ def test_looking_for_one_method_imports_no_neural_network() -> None:
 
 def test_a_registered_method_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
-    own = Method("mine", Options, None, None, RECORD_UNIT, NO_SERVER)  # type: ignore[arg-type]
+    own = Method("mine", Options, None, None, (Protection(RECORD_UNIT, NO_SERVER),))  # type: ignore[arg-type]
     registry.register(own)
     assert registry.get_method("mine") is own
-    assert not own.self_protecting
+    assert not own.protection(Options()).by_client_alone
+
+
+def test_a_combination_without_a_proof_names_the_nearest_that_has_one() -> None:
+    boost = registry.get_method("boost")
+    settings = boost.settings()
+    assert boost.protection(settings).trust.kind == TrustModel.LOCAL
+    assert boost.protection(settings, trust="shared").unit is RECORD_UNIT
+    with pytest.raises(
+        DPForestError,
+        match=r"boost has no proof for privacy\.trust=central; the nearest that it has one for is privacy\.unit=record "
+        r"privacy\.trust=local$",
+    ):
+        boost.protection(settings, trust="central")
+    with pytest.raises(DPForestError, match=r"is privacy\.unit=client privacy\.trust="):
+        registry.get_method("dp_fedavg").protection(None, unit="client", trust="local")
+    # It guarantees nothing under any of them, and is a line in comparisons of all.
+    assert registry.get_method("fedavg").protection(None, unit="client", trust="shared").unit is RECORD_UNIT
 
 
 def test_settings_name_what_is_wrong() -> None:

@@ -9,12 +9,14 @@ import numpy as np
 from flwr.app import RecordDict
 
 from dpforest.errors import DPForestError
+from dpforest.guarantee import TrustModel
 from dpforest.ledger import Budget, Ledger
 from dpforest.noise import Noise, Seeded
 from dpforest.schema import Feature, Schema
-from strategies.boost import BoostClient, BoostServer, FederatedBoostSettings, trust
+from strategies.boost import BoostClient, BoostServer, FederatedBoostSettings
 from strategies.forests import read_model
 from strategies.method import Arrays, ClientTask, ClientUpdate, Task
+from strategies.registry import get_method
 
 SCHEMA = Schema((Feature("a", 0, 1), Feature("b", 0, 1)), classes=("x", "y", "z"))
 
@@ -34,13 +36,17 @@ class Federation:
         budget: Budget | None = None,
         n: int = 600,
         schema: Schema = SCHEMA,
+        trust: str = "local",
         **options: Any,
     ) -> None:
         self.settings = FederatedBoostSettings(**{"depth": 3, "trees_per_round": 2, "bins": 16, "cuts": 7} | options)
-        self.task = Task(schema, self.settings, budget or Budget(5.0, 1e-6), rounds, clients, seed=3)
+        self.task = Task(
+            schema, self.settings, budget or Budget(5.0, 1e-6), rounds, clients, 3, trust=TrustModel(trust)
+        )
         self.server = BoostServer(self.task)
         self.states = {client: RecordDict() for client in range(clients)}
-        self.ledgers = {client: Ledger(self.task.budget, trust=trust(self.settings)) for client in range(clients)}
+        protection = get_method("boost").protection(self.settings, trust=trust)
+        self.ledgers = {client: Ledger(self.task.budget, trust=protection.trust) for client in range(clients)}
         self.rows = {client: table(client, n) for client in range(clients)}
         self.exchange_number = 0
         self.model: Arrays = {}

@@ -28,9 +28,9 @@ from strategies.secure_aggregation import Phase
 FREE = Budget(math.inf)
 
 
-@pytest.mark.parametrize("noise", ["local", "distributed"])
-def test_without_noise_it_is_boosting_of_all_rows_together(noise: str) -> None:
-    run = Federation(budget=FREE, noise=noise)
+@pytest.mark.parametrize("trust", ["local", "shared"])
+def test_without_noise_it_is_boosting_of_all_rows_together(trust: str) -> None:
+    run = Federation(budget=FREE, trust=trust)
     run.run()
     X, y = (np.concatenate(parts) for parts in zip(*run.rows.values(), strict=True))
     settings = run.settings
@@ -61,9 +61,9 @@ def test_the_server_says_what_the_model_is_worth_on_its_public_rows() -> None:
 @pytest.mark.parametrize(
     ("options", "budget"),
     [
-        ({"noise": "local"}, Budget(5.0, 1e-6)),
-        ({"noise": "distributed"}, Budget(5.0, 1e-6)),
-        ({"noise": "distributed", "dropouts": 1, "colluders": 1}, Budget(5.0, 1e-6)),
+        ({"trust": "local"}, Budget(5.0, 1e-6)),
+        ({"trust": "shared"}, Budget(5.0, 1e-6)),
+        ({"trust": "shared", "dropouts": 1, "colluders": 1}, Budget(5.0, 1e-6)),
         ({"pure": True}, Budget(50.0)),
     ],
 )
@@ -82,8 +82,8 @@ def test_every_client_spends_exactly_what_was_planned(options: dict, budget: Bud
 
 def test_the_noise_of_a_distributed_sum_is_that_of_one_client() -> None:
     local = BoostServer(Federation(clients=9).task)._plan.sums
-    shared = BoostServer(Federation(clients=9, noise="distributed").task)._plan.sums
-    spare = BoostServer(Federation(clients=9, noise="distributed", dropouts=2, colluders=3).task)._plan.sums
+    shared = BoostServer(Federation(clients=9, trust="shared").task)._plan.sums
+    spare = BoostServer(Federation(clients=9, trust="shared", dropouts=2, colluders=3).task)._plan.sums
     assert shared.mu == pytest.approx(local.mu) == pytest.approx(spare.mu)
     per_unit = [m.share / math.sqrt(m.squared_sensitivity) for m in (local, shared, spare)]
     assert per_unit[0] / per_unit[1] == pytest.approx(3.0, rel=1e-3)
@@ -93,13 +93,14 @@ def test_the_noise_of_a_distributed_sum_is_that_of_one_client() -> None:
 
 def test_the_trust_text_says_who_must_be_trusted() -> None:
     method = get_method("boost")
-    assert method.trust_under(FederatedBoostSettings()) == "server and other clients not trusted"
-    assert method.protects_itself(FederatedBoostSettings())
-    distributed = FederatedBoostSettings(noise="distributed", dropouts=2, colluders=1)
-    assert "at most 1 clients collude" in method.trust_under(distributed)
-    assert "one that takes its own noise off what is published counts as such" in method.trust_under(distributed)
-    assert "at most 2 drop out" in method.trust_under(distributed)
-    assert not method.protects_itself(distributed)
+    local = method.protection(FederatedBoostSettings())
+    assert local.trust == "server and other clients not trusted"
+    assert local.by_client_alone
+    shared = method.protection(FederatedBoostSettings(dropouts=2, colluders=1), trust="shared")
+    assert "at most 1 clients collude" in shared.trust
+    assert "one that takes its own noise off what is published counts as such" in shared.trust
+    assert "at most 2 drop out" in shared.trust
+    assert not shared.by_client_alone
 
 
 def test_only_new_trees_go_down_and_small_integers_up() -> None:
@@ -142,7 +143,7 @@ def test_a_client_that_misses_rounds_catches_up() -> None:
 
 def test_a_distributed_sum_survives_the_stated_dropouts() -> None:
     """One that never appears, one missing at every masking, and one at every unmasking."""
-    run = Federation(budget=Budget(8.0, 1e-6), clients=8, rounds=4, noise="distributed", dropouts=3)
+    run = Federation(budget=Budget(8.0, 1e-6), clients=8, rounds=4, trust="shared", dropouts=3)
     run.exchange()
     run.exchange(unreached=[6])  # never takes part
     while not run.server.finished:
@@ -153,7 +154,7 @@ def test_a_distributed_sum_survives_the_stated_dropouts() -> None:
 
 
 def test_a_round_with_too_many_dropouts_is_given_up_and_paid_for() -> None:
-    run = Federation(clients=6, rounds=3, noise="distributed", dropouts=1)
+    run = Federation(clients=6, rounds=3, trust="shared", dropouts=1)
     for _ in range(4):
         run.exchange()  # keys, and the histograms
     run.exchange(lost=[0, 1])
@@ -169,7 +170,7 @@ def test_a_round_with_too_many_dropouts_is_given_up_and_paid_for() -> None:
 @pytest.mark.parametrize("phase", [Phase.ADVERTISE, Phase.SHARE, Phase.MASK, Phase.UNMASK, Phase.PRESENT])
 def test_clients_that_die_cost_one_round_at_most(dropouts: int, phase: Phase) -> None:
     """Of eight, one more than may be missing dies in a phase: before the start, or after three rounds."""
-    run = Federation(clients=8, rounds=9, noise="distributed", dropouts=dropouts)
+    run = Federation(clients=8, rounds=9, trust="shared", dropouts=dropouts)
     dead = range(dropouts + 1)
     if phase in (Phase.ADVERTISE, Phase.SHARE):
         while run.server._collector.phase is not phase:
@@ -199,7 +200,7 @@ def test_clients_that_die_cost_one_round_at_most(dropouts: int, phase: Phase) ->
 
 @pytest.mark.parametrize("dropouts", [0, 1, 3])
 def test_clients_that_are_back_cost_the_round_that_they_missed(dropouts: int) -> None:
-    run = Federation(clients=8, rounds=4, noise="distributed", dropouts=dropouts, budget=Budget(8.0, 1e-6))
+    run = Federation(clients=8, rounds=4, trust="shared", dropouts=dropouts, budget=Budget(8.0, 1e-6))
     while len(run.server._booster.rounds) < 2:
         run.exchange()
     run.exchange(lost=range(dropouts + 1))
@@ -231,7 +232,7 @@ LIES = [
 @pytest.mark.parametrize(("name", "change"), LIES, ids=[name for name, _ in LIES])
 def test_a_client_that_lies_in_a_secure_sum_costs_itself_only(name: str, change) -> None:
     """No round is lost, nobody pays twice, and the liar is asked no more."""
-    run = Federation(clients=6, rounds=3, noise="distributed", dropouts=1, colluders=1)
+    run = Federation(clients=6, rounds=3, trust="shared", dropouts=1, colluders=1)
     refused: dict[int, str] = {}
     while run.exchange_number < run.server.exchanges and not run.server.finished:
         run.exchange(tamper=altered(name, change))
@@ -246,7 +247,7 @@ def test_a_client_that_lies_in_a_secure_sum_costs_itself_only(name: str, change)
 
 
 def test_a_client_that_promised_another_secret_is_left_out_by_name(caplog: pytest.LogCaptureFixture) -> None:
-    run = Federation(clients=6, rounds=3, noise="distributed", dropouts=1, colluders=1)
+    run = Federation(clients=6, rounds=3, trust="shared", dropouts=1, colluders=1)
     run.exchange()
     run.exchange()
     run.server._collector._adverts[2].commitments[1:] ^= 1
@@ -259,7 +260,7 @@ def test_a_client_that_promised_another_secret_is_left_out_by_name(caplog: pytes
 
 def test_a_client_that_spoils_every_sum_does_not_use_up_the_budget_of_all() -> None:
     """Nobody may be missing, so that its first lie ends the run with the model so far."""
-    run = Federation(clients=4, rounds=9, noise="distributed")
+    run = Federation(clients=4, rounds=9, trust="shared")
     while not run.server._booster.rounds:
         run.exchange()
     while not run.server.finished:
@@ -269,7 +270,7 @@ def test_a_client_that_spoils_every_sum_does_not_use_up_the_budget_of_all() -> N
 
 
 def test_without_histograms_a_distributed_run_ends() -> None:
-    run = Federation(clients=6, rounds=3, noise="distributed", dropouts=1)
+    run = Federation(clients=6, rounds=3, trust="shared", dropouts=1)
     run.exchange()
     run.exchange()
     with pytest.raises(TooFewClients, match="the run cannot go on: 4 clients answered"):
@@ -278,7 +279,7 @@ def test_without_histograms_a_distributed_run_ends() -> None:
 
 def test_no_single_vector_of_a_distributed_run_means_anything() -> None:
     """What one client sends for a sum is uniform: nothing of its rows, which all lie in one class, shows."""
-    run = Federation(clients=4, rounds=1, noise="distributed", n=4000)
+    run = Federation(clients=4, rounds=1, trust="shared", n=4000)
     run.exchange()
     run.exchange()
     run.exchange()
@@ -290,16 +291,16 @@ def test_no_single_vector_of_a_distributed_run_means_anything() -> None:
 
 def test_a_distributed_run_needs_company() -> None:
     for clients, options, message in (
-        (1, {}, "noise=distributed with 1 client would show its sums"),
+        (1, {}, "privacy.trust=shared with 1 client would show its sums"),
         (3, {"dropouts": 1}, "3 clients cannot hide their vectors in a sum with 1 dropouts"),
     ):
         with pytest.raises(DPForestError, match=message):
-            Federation(clients=clients, noise="distributed", **options)
+            Federation(clients=clients, trust="shared", **options)
 
 
 def test_what_tells_that_a_masked_vector_does_not_fit_is_nothing_beside_any_delta() -> None:
     """A client drops out where its noise exceeds the room that is left for it, and that shows."""
-    run = Federation(noise="distributed", budget=Budget(1.0, 1e-15), rounds=100)
+    run = Federation(trust="shared", budget=Budget(1.0, 1e-15), rounds=100)
     plan = plan_of(run.task)
     secure = secure_terms(run.task, plan)
     room = secure.terms.largest_value - secure.largest_sum
@@ -330,9 +331,8 @@ def test_noise_that_drowns_every_tree_is_refused_with_what_would_do() -> None:
         (Budget(1.0), {}, "needs a delta well below"),
         (Budget(1.0, 1e-2), {"schema": SCHEMA.with_rows(600)}, "delta 0.01 is not below 0.001, the most"),
         (Budget(1.0, 1e-6), {"pure": True}, "pure boosting needs no delta"),
-        (Budget(1.0), {"pure": True, "noise": "distributed"}, "pure noise cannot be shared"),
-        (Budget(1.0, 1e-6), {"noise": "global"}, "noise 'global' must be local or distributed"),
-        (Budget(1.0, 1e-6), {"dropouts": 2}, "only matter for noise=distributed"),
+        (Budget(1.0), {"pure": True, "trust": "shared"}, "pure noise cannot be shared"),
+        (Budget(1.0, 1e-6), {"dropouts": 2}, "only matter for privacy.trust=shared"),
         (Budget(1.0, 1e-6), {"evaluate_every": -1}, "evaluate_every -1 must be a whole number from 0"),
     ],
 )
@@ -375,7 +375,7 @@ def test_unsound_sums_cost_their_sender_only(change, message: str) -> None:
     ids=["nan", "field", "negative"],
 )
 def test_a_masked_vector_that_is_none_costs_its_sender_only(change) -> None:
-    run = Federation(clients=5, rounds=2, noise="distributed", dropouts=1)
+    run = Federation(clients=5, rounds=2, trust="shared", dropouts=1)
     for _ in range(4):
         run.exchange()
     run.exchange(tamper=tampered(lambda a: {**a, "secure.masked": change(a["secure.masked"])}))
@@ -386,7 +386,7 @@ def test_a_masked_vector_that_is_none_costs_its_sender_only(change) -> None:
 
 
 def test_a_masked_sum_far_outside_the_clip_is_given_up() -> None:
-    run = Federation(clients=4, rounds=2, noise="distributed")
+    run = Federation(clients=4, rounds=2, trust="shared")
     for _ in range(4):
         run.exchange()
 
@@ -474,12 +474,12 @@ def test_the_finished_model_is_an_ordinary_forest(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("noise", "golden"),
-    [("local", "0ff6daa8aa925c45"), ("distributed", "63af3393e0692f90")],
+    ("trust", "golden"),
+    [("local", "0ff6daa8aa925c45"), ("shared", "63af3393e0692f90")],
 )
-def test_the_same_seed_gives_the_same_model(noise: str, golden: str) -> None:
+def test_the_same_seed_gives_the_same_model(trust: str, golden: str) -> None:
     """Golden run: thresholds, leaves and noise of a small run, to four digits."""
-    run = Federation(noise=noise)
+    run = Federation(trust=trust)
     run.run()
     forest = read_model(run.model, SCHEMA)
     text = ",".join(f"{v:.4f}" for v in np.concatenate([forest.threshold, forest.value[forest.is_leaf].ravel()]))

@@ -30,13 +30,13 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def boosted(
-    dataset: dict[str, Any], dropouts: int = 0, noise: str = "distributed", source: str = "seeded", timeout: float = 60
+    dataset: dict[str, Any], dropouts: int = 0, trust: str = "shared", source: str = "seeded", timeout: float = 60
 ) -> Experiment:
     strategy = {
-        "name": "boost", "noise": noise, "dropouts": dropouts, "depth": 2, "trees_per_round": TREES_A_ROUND,
+        "name": "boost", "dropouts": dropouts, "depth": 2, "trees_per_round": TREES_A_ROUND,
         "bins": 8, "cuts": 3,
     }  # fmt: skip
-    privacy = {"delta": 1e-6, "noise": source}
+    privacy = {"delta": 1e-6, "noise": source, "trust": trust}
     return make(dataset, 5.0, strategy=strategy, rounds=ROUNDS, privacy=privacy, timeout=timeout)
 
 
@@ -54,11 +54,11 @@ def paid(done: Run, client: int) -> float:
     return sum(entry["times"] for entry in done.privacy["clients"][str(client)]["entries"][1:]) / TREES_A_ROUND
 
 
-@pytest.mark.parametrize("noise", ["local", "distributed"])
-def test_noise_may_come_from_the_system(dataset: dict[str, Any], noise: str) -> None:
+@pytest.mark.parametrize("trust", ["local", "shared"])
+def test_noise_may_come_from_the_system(dataset: dict[str, Any], trust: str) -> None:
     """OpenDP's discrete Gaussian in place of the seeded one: another model each time, at the same price."""
-    seeded = run(boosted(dataset, noise=noise), CLIENTS)
-    drawn = [run(boosted(dataset, noise=noise, source="secure"), CLIENTS) for _ in range(2)]
+    seeded = run(boosted(dataset, trust=trust), CLIENTS)
+    drawn = [run(boosted(dataset, trust=trust, source="secure"), CLIENTS) for _ in range(2)]
     assert [done.privacy["noise"] for done in drawn] == ["secure", "secure"]
     assert drawn[0].privacy["guarantee"] == seeded.privacy["guarantee"]
     assert drawn[0].privacy["clients"] == seeded.privacy["clients"]
@@ -132,7 +132,7 @@ def test_who_is_away_is_named_and_asked_when_it_is_back(dataset: dict[str, Any])
         return honest()
 
     grid = LosingGrid([3], range(2, 4), Interfering({3: note}))
-    done = run_experiment(boosted(dataset, noise="local"), grid, nodes)
+    done = run_experiment(boosted(dataset, trust="local"), grid, nodes)
     assert {(failure.client, failure.reason) for failure in done.failures} == {(3, "not connected")}
     assert min(set(range(1, ROUNDS + 2)) - set(seen)) == 2
     assert max(seen) == ROUNDS + 1

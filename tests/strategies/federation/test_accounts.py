@@ -190,10 +190,10 @@ METHODS = {
     "pp_fgrf": {},
     "pp_fprf": {"k": 2},
     "pp_fprf, slices": {"name": "pp_fprf", "k": 2, "slices": 2},
-    "boost": {"noise": "local", "pure": True},
+    "boost": {"pure": True},
     "centralized": {},
     "lrf": {},
-    "boost, secure": {"name": "boost", "noise": "distributed"},
+    "boost, secure": {"name": "boost"},
     "dp_sgd": {"standardize": "private", "hidden": [4], "batch": 20, "steps": 3},
     "dp_fedavg": {"hidden": [4], "epochs": 1},
     "dp_fedavg, adaptive": {"name": "dp_fedavg", "adaptive_clip": True, "hidden": [4], "epochs": 1},
@@ -207,7 +207,8 @@ NEED_DELTA = ("boost, secure", "dp_sgd", "dp_fedavg", "dp_fedavg, adaptive")
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_says_what_its_exchanges_cost(tmp_path: Path, name: str) -> None:
     settings = {"name": name.split(",")[0], **METHODS[name]}
-    options = {"strategy": settings, "rounds": 2, "privacy": {"delta": 1e-5 if name in NEED_DELTA else 0.0}}
+    privacy = {"delta": 1e-5 if name in NEED_DELTA else 0.0, "trust": "shared" if name == "boost, secure" else None}
+    options = {"strategy": settings, "rounds": 2, "privacy": privacy}
     done = run(make(write_table(tmp_path), **options))
     assert not done.failures
     assert not any("sent: it" in ledger["guarantee"] for ledger in done.privacy["clients"].values())

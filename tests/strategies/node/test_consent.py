@@ -173,7 +173,7 @@ def test_every_method_says_how_much_work_it_is() -> None:
 
 def test_a_method_that_does_not_say_is_refused() -> None:
     method = _installed()["one_shot"]
-    register(Method("silent", method.settings, method.server, method.client, method.unit, method.trust))
+    register(Method("silent", method.settings, method.server, method.client, method.protections))
     with pytest.raises(Refused, match="strategy silent does not say how much work it is"):
         check(asked(name="silent"), strategies="silent")
 

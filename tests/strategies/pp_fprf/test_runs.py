@@ -386,7 +386,7 @@ def test_the_configured_strategies_compose(strategy: str) -> None:
     composed = to_experiment(compose_config([f"strategy={strategy}", "strategy.trees=7"]))
     assert composed.method.name == strategy.removesuffix("_published")
     assert composed.settings.trees == 7
-    assert composed.method.protects_itself(composed.settings) == (not strategy.endswith("_published"))
+    assert composed.protection.by_client_alone == (not strategy.endswith("_published"))
 
 
 def test_the_papers_experiment_varies_one_thing_at_a_time() -> None:

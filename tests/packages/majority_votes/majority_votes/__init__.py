@@ -18,6 +18,7 @@ from strategies.method import (
     ClientTask,
     ClientUpdate,
     Method,
+    Protection,
     Released,
     ServerSide,
     Task,
@@ -75,8 +76,6 @@ METHOD = Method(
     settings=MajoritySettings,
     server=MajorityServer,
     client=MajorityClient,
-    unit=RECORD_UNIT,
-    trust=NO_SERVER,
-    self_protecting=True,
+    protections=(Protection(RECORD_UNIT, NO_SERVER, True),),
     work=lambda task: Work(),
 )
