@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fl_app.places import conf_folder
+from fl_app.config.places import conf_folder
 
 EXAMPLES = """\
 source <(dpforest completion bash)

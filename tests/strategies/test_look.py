@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fl_app.config import compose_config, conf_folder, to_experiment
+from fl_app.config.compose import compose_config, conf_folder, to_experiment
 from strategies.look import Look, palette_look
 from strategies.registry import look_of
 

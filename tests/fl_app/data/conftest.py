@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fl_app.data import cache, exercise, partition, split, table, wisdm
+from fl_app.data import cache, partition, split
+from fl_app.data.sources import exercise, table, wisdm
 
 
 @pytest.fixture(autouse=True)

@@ -19,11 +19,11 @@ from dpforest.errors import DPForestError
 from dpforest.forest import load
 from fl_app.client_app import app as client_app
 from fl_app.commands.cli import main as dpforest
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
 from fl_app.data import client_data
 from fl_app.engine.comparisons import add_runs_beside
 from fl_app.engine.in_process import InProcessGrid
-from fl_app.jobs import run_job
+from fl_app.jobs.record import run_job
 from strategies.messages import BadMessage, RowsChanged, to_arrays_record
 from strategies.method import TooFewClients
 from strategies.pp_fprf import PersonalSettings
