@@ -155,7 +155,7 @@ class Feature:
         """`grid` with more thresholds where columns of people's tables crowd: at both bounds, and around zero.
 
         The added ones halve their distance to a bound (or to zero, where it lies inside) again and again, so that a
-        column whose cells are nearly all small, beside few that are large, is cut where its records are.
+        column whose cells are nearly all small, with few that are large, is cut where its records are.
 
         Returns
         -------

@@ -29,7 +29,9 @@ def main(grid: Grid, context: Context) -> None:
         overrides = split_overrides(str(context.run_config.get("overrides", "")))
         config = compose_config(overrides)
         if config.output is not None:
-            raise ConfigurationError("output stands beside overrides: --run-config \"overrides='...' output='/dir'\"")
+            raise ConfigurationError(
+                "output is given apart from overrides: --run-config \"overrides='...' output='/dir'\""
+            )
         experiment = to_experiment(config)
         experiment.method.requires(experiment.method.name)
         nodes = roster(grid, wait_for_nodes(grid, 1, experiment.timeout), experiment.timeout)

@@ -269,7 +269,7 @@ class ServerSide(ABC, Generic[S]):
         return self.task.rounds
 
     def is_round_end(self, exchange: int) -> bool:
-        """Whether a new model exists after this exchange, so that it is worth judging."""
+        """Whether a new model exists after this exchange, so that it is worth evaluating."""
         return True
 
     def is_enough(self, clients: Collection[int]) -> bool:
@@ -364,8 +364,8 @@ class Method:
         in any other method only if its owner has named it in the node configuration.
     uses_budget : bool
         False for a method that guarantees nothing whatever epsilon says: its runs have an infinite budget.
-    beside : callable of settings to mapping of str to mapping
-        Methods, with their settings, that a simulation runs beside it on the same rows, for comparison, each with a
+    comparison_methods : callable of settings to mapping of str to mapping
+        Methods, with their settings, that a simulation also runs, on the same rows, for comparison, each with a
         budget of its own; none by default.
     requires : callable of str to None
         Raises ``DPForestError`` where something that the method of that name needs is not installed; imports nothing.
@@ -384,7 +384,7 @@ class Method:
     default_rounds: int = 1
     self_protecting: bool | Callable[[Any], bool] = False
     uses_budget: bool = True
-    beside: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
+    comparison_methods: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
     requires: Callable[[str], None] = lambda name: None
     work: Callable[[Task[Any]], Work] | None = None
     look: Look | Callable[[Mapping[str, Any]], Look] | None = None

@@ -71,7 +71,7 @@ class StandaloneServer(ServerSide):
         return []
 
     def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
-        # A model without content: the networks are with the clients, who are asked to judge them.
+        # A model without content: the networks are with the clients, who are asked to evaluate them.
         return {"clients": np.array(len(updates))}
 
     def take_own_model(self, client: int, arrays: Arrays) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from flwr.serverapp import Grid
 
 from dpforest.ledger import rounded_up
-from fl_app.engine.comparisons import add_runs_beside
+from fl_app.engine.comparisons import add_comparison_runs
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.run import Run, run_experiment
 from fl_app.results.mlflow import MlflowTracker, TrackingError
@@ -59,12 +59,12 @@ def run_job(
     overrides : sequence of str
         How the user asked for it; kept in the folder.
     on_round : callable, optional
-        Is told how many exchanges are done, and of how many.
+        Called after each exchange with the numbers of exchanges done and planned.
     tracker : MlflowTracker, optional
-        Is given the finished folder. If it fails, that is said, and the run is none the worse.
+        Is given the finished folder. Where it fails, there is a warning, and the run is kept.
     """
 
-    def told(exchange: int, exchanges: int, words: str) -> None:
+    def report(exchange: int, exchanges: int, words: str) -> None:
         raise_if_interrupted()
         log.info("round %d/%d: %s", exchange, exchanges, words)
         if on_round:
@@ -74,8 +74,8 @@ def run_job(
     with folder.recording(experiment, overrides):
         log.info("%s on %s, epsilon %s, seed %d", experiment.method.name, experiment.source.name,
                  rounded_up(experiment.budget.epsilon), experiment.seed)  # fmt: skip
-        run = run_experiment(experiment, grid, nodes, told)
-        add_runs_beside(run, grid, nodes)
+        run = run_experiment(experiment, grid, nodes, report)
+        add_comparison_runs(run, grid, nodes)
         raise_if_interrupted()
         folder.write(run)
         if users := client_table(run.clients):

@@ -135,13 +135,13 @@ class Missing:
     """
 
     def __init__(self, folder: Path) -> None:
-        for told in sorted(folder.glob(f"*/{FAILED}")):
-            if is_failed_try(told.parent):
+        for note in sorted(folder.glob(f"*/{FAILED}")):
+            if is_failed_try(note.parent):
                 try:
-                    shutil.rmtree(told.parent)
+                    shutil.rmtree(note.parent)
                 except OSError as error:
                     raise OutputError(
-                        f"cannot remove the failed run {told.parent}: {error.strerror}; remove it yourself"
+                        f"cannot remove the failed run {note.parent}: {error.strerror}; remove it yourself"
                     ) from error
         self.done: dict[str, Mapping[str, Any]] = {}  # metrics of finished runs, by `experiment_key`
         for path in find_runs([folder]):

@@ -86,7 +86,7 @@ class Section:
         """
         shares = {run.setting: float(run.config["evaluation"].get("public_share", 0)) for run in self.runs}
         partly = [
-            f"{setting} is judged by a random {1 - share:.0%} of the test rows: the others are public to its server."
+            f"{setting} is evaluated on a random {1 - share:.0%} of the test rows: the others are public to its server."
             for setting, share in sorted(shares.items())
             if share and len(set(shares.values())) > 1
         ]
@@ -213,7 +213,7 @@ def target_of(run: FinishedRun) -> Any:
     """What was predicted, as far as the metrics say."""
     metric = primary_metric(run.metrics)
     if metric.name not in run.metrics:
-        return "not judged"
+        return "not evaluated"
     return "a number" if metric.kind is Kind.TARGET else run.metrics.get("classes") or "classes"
 
 

@@ -37,7 +37,7 @@ class BoostServer(ServerSide):
         self._booster = Booster(task.schema, self._plan, task.seed)
         self._has_start = False
         self._released = 0  # rounds in which clients sent sums of trees, whether or not they came to a total
-        self._is_judged = False
+        self._ends_round = False
         self._known: dict[int, int] = {}  # finished rounds that a client knows; not here: it may lack the start
         self._public = task.public_rows() if task.public_rows else None
         self._public_score: float | None = None
@@ -60,7 +60,7 @@ class BoostServer(ServerSide):
         return self._collector.exchanges if self._collector else self.task.rounds + 1
 
     def is_round_end(self, exchange: int) -> bool:
-        return self._is_judged
+        return self._ends_round
 
     def is_enough(self, clients: Collection[int]) -> bool:
         return self._collector is None or self._collector.is_enough(clients)
@@ -111,8 +111,8 @@ class BoostServer(ServerSide):
                 f"no round was finished: {self._ended or 'too few clients answered in every one of them'}"
             )
         every = self._settings.evaluate_every
-        self._is_judged = last or (rounds > before and every > 0 and rounds % every == 0)
-        if not self._is_judged:
+        self._ends_round = last or (rounds > before and every > 0 and rounds % every == 0)
+        if not self._ends_round:
             return None
         forest = self._booster.forest({})
         return model_arrays(forest, pack(forest))

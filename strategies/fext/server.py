@@ -176,7 +176,7 @@ class FextServer(ServerSide):
         scores = self._scores(self._candidates)
         passed = self._filter(self._candidates, scores)
         changed = self._update_set(passed)
-        self._judge_set(changed)
+        self._evaluate_set(changed)
         return self.initial_arrays() if changed else None
 
     def _is_growing(self, exchange: int) -> bool:
@@ -246,7 +246,7 @@ class FextServer(ServerSide):
         self._model = replace(forest, provenance=provenance)
         return True
 
-    def _judge_set(self, changed: bool) -> None:
+    def _evaluate_set(self, changed: bool) -> None:
         self._facts |= {"set_size": len(self._set), "set_changed": changed}
         if self._public is not None:
             score = self._public.score(self._model)

@@ -48,7 +48,7 @@ METHODS = (
         trust=NO_SERVER,
         self_protecting=lambda settings: not settings.published,
         work=work,
-        beside=lambda settings: settings.settings_beside(),
+        comparison_methods=lambda settings: settings.comparison_settings(),
         look=published_or(Look("#AA4499", "D"), Look("#AA4499", "P", "--")),
     ),
 )

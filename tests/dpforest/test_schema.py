@@ -93,7 +93,7 @@ def test_whatever_bounds_are_accepted_the_numbers_that_follow_are_finite(seed):
     position = table.grid_position(rows)
     assert ((position >= 0) & (position <= 1)).all()
     assert position.min() < 0.05
-    assert position.max() > 0.95, "the two ends can be told apart"
+    assert position.max() > 0.95, "the two ends differ"
     for bins in (2, 255):
         grid = feature.grid(bins)
         assert np.isfinite(grid).all()

@@ -171,7 +171,7 @@ class ExerciseSource(DataSource):
 
     def _load(self, subject: str, key: str) -> Rows:
         if self.settings.synthetic is None:
-            # Also where the rows come from the cache: whoever trains on a file is told what is wrong with it.
+            # Also where the rows come from the cache: whoever trains on a file learns what is wrong with it.
             self._report(self._checked(subject))
         return super()._load(subject, key)
 

@@ -1,4 +1,4 @@
-"""``german_credit``: 1,000 applicants for a loan, judged good or bad risks.
+"""``german_credit``: 1,000 applicants for a loan, good or bad risks.
 
 Hofmann H. (1994) Statlog (German Credit Data). UCI Machine Learning Repository. Read is the
 original form with 13 categorical and 7 numeric attributes, whose codes ``german.doc`` explains.

@@ -144,7 +144,7 @@ class HaptSource(SignalSource):
         folder = data_folder(self.name, self.settings.path)
         found = sorted(folder.rglob(LABELS))
         if not found:
-            raise DataError(f"data set hapt: {folder.absolute()} holds no {LABELS}; put it beside the recordings")
+            raise DataError(f"data set hapt: {folder.absolute()} holds no {LABELS}; put it next to the recordings")
         return found[0]
 
     @cached_property

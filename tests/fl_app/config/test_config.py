@@ -130,11 +130,11 @@ def test_shipped_experiments_sweep_over_what_exists(experiment: str) -> None:
         to_experiment(compose_config([f"experiment={experiment}", *overrides]))
 
 
-def test_flwr_run_takes_its_folder_beside_the_overrides(caplog: pytest.LogCaptureFixture) -> None:
+def test_flwr_run_takes_its_folder_apart_from_the_overrides(caplog: pytest.LogCaptureFixture) -> None:
     context = Context(1, 0, {}, RecordDict(), {"overrides": "output=/there seed=3", "output": ""})
     with pytest.raises(ConfigurationError), caplog.at_level(logging.ERROR):
         server_app.main(InProcessGrid(app, 1), context)
-    assert "output stands beside overrides" in caplog.text
+    assert "output is given apart from overrides" in caplog.text
 
 
 def test_bad_overrides_at_the_command_line() -> None:
