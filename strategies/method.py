@@ -22,7 +22,7 @@ from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.noise import Noise
 from dpforest.schema import Schema
 from dpforest.settings import Settings
-from strategies.look import Look, palette_look
+from strategies.style import Style, palette_style
 from strategies.updates import Arrays, Entrusted, Public, Released, Unprotected, Update
 
 __all__ = [
@@ -371,7 +371,7 @@ class Method:
         Raises ``DPForestError`` where something that the method of that name needs is not installed; imports nothing.
     work : callable of Task to Work, or None
         How much one message asks of a client. A real node takes part in no method that does not say.
-    look : Look, or callable of its settings as configured to Look
+    style : Style, or callable of its settings as configured to Style
         Colour, mark and line in figures; by default one of a palette, by its name.
     """
 
@@ -387,7 +387,7 @@ class Method:
     comparison_methods: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
     requires: Callable[[str], None] = lambda name: None
     work: Callable[[Task[Any]], Work] | None = None
-    look: Look | Callable[[Mapping[str, Any]], Look] | None = None
+    style: Style | Callable[[Mapping[str, Any]], Style] | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.settings, type) and issubclass(self.settings, Settings)):
@@ -403,11 +403,11 @@ class Method:
         """Who must be trusted under settings of this method."""
         return self.trust if isinstance(self.trust, Trust) else self.trust(settings)
 
-    def look_under(self, settings: Mapping[str, Any]) -> Look:
+    def style_under(self, settings: Mapping[str, Any]) -> Style:
         """Colour, mark and line under settings as a configuration has them."""
-        if self.look is None:
-            return palette_look(self.name)
-        return self.look if isinstance(self.look, Look) else self.look(settings)
+        if self.style is None:
+            return palette_style(self.name)
+        return self.style if isinstance(self.style, Style) else self.style(settings)
 
     def protects_itself(self, settings: Any) -> bool:
         """Whether a client protects itself under settings of this method."""

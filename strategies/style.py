@@ -17,7 +17,7 @@ _PALETTE = (
 
 
 @dataclass(frozen=True)
-class Look:
+class Style:
     """Colour, mark and line of a method. No two methods of the project share all three, and colours that a colour-blind
     reader would confuse come with different marks.
     """
@@ -26,33 +26,33 @@ class Look:
     marker: str = "o"
     line: str = "-"
 
-    def variant(self, number: int) -> Look:
-        """The look of a method's next setting: a lighter or darker shade of its colour, another mark and line."""
+    def variant(self, number: int) -> Style:
+        """The style of a method's next setting: a lighter or darker shade of its colour, another mark and line."""
         if not number:
             return self
-        return Look(
+        return Style(
             _shade(self.colour, _SHADES[number % len(_SHADES)]),
             _MARKERS[(_MARKERS.index(self.marker) + number) % len(_MARKERS)],
             _LINES[(_LINES.index(self.line) + number) % len(_LINES)],
         )
 
-    def at_level(self, number: int, of: int) -> Look:
-        """The look at one of several epsilons: the smaller it is, the lighter; each has a mark of its own."""
+    def at_level(self, number: int, of: int) -> Style:
+        """The style at one of several epsilons: the smaller it is, the lighter; each has a mark of its own."""
         if of < 2:
             return self
         marker = _MARKERS[(_MARKERS.index(self.marker) + 1 + number) % len(_MARKERS)]
         return replace(self, colour=_shade(self.colour, 0.45 - 0.9 * number / (of - 1)), marker=marker)
 
 
-def published_or(tight: Look, published: Look) -> Callable[[Mapping[str, Any]], Look]:
-    """The look of a method with a published setting; that one has its colour, squares or crosses, and dashes."""
+def published_or(tight: Style, published: Style) -> Callable[[Mapping[str, Any]], Style]:
+    """The style of a method with a published setting; that one has its colour, squares or crosses, and dashes."""
     return lambda settings: published if settings.get("accounting") == "published" else tight
 
 
-def palette_look(name: str) -> Look:
-    """A look that always is the same for a method that brings none."""
+def palette_style(name: str) -> Style:
+    """A style that always is the same for a method that brings none."""
     first, second = hashlib.sha256(name.encode()).digest()[:2]
-    return Look(_PALETTE[first % len(_PALETTE)], _MARKERS[second % len(_MARKERS)], ":")
+    return Style(_PALETTE[first % len(_PALETTE)], _MARKERS[second % len(_MARKERS)], ":")
 
 
 def _shade(colour: str, amount: float) -> str:
