@@ -654,7 +654,10 @@ class Schema:
             raise SchemaError(f"{str(path)!r} is no path: {error}") from error
         if not isinstance(plain, Mapping):
             raise SchemaError(f"{path}: expected a mapping with features and a target")
-        return cls.from_dict(plain)
+        try:
+            return cls.from_dict(plain)
+        except SchemaError as error:
+            raise SchemaError(f"{path}: {error}") from error
 
 
 def _check_missing(rule: Any, where: str) -> None:
