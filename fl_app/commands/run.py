@@ -141,7 +141,7 @@ def _run_single(overrides: Sequence[str]) -> int:
 
 def _run_sweep(overrides: Sequence[str], resumes: bool) -> int:
     from fl_app.jobs.engine import WarmEngine
-    from fl_app.jobs.sweep_folder import resume_option
+    from fl_app.jobs.sweep_folder import resume_command
     from fl_app.jobs.sweeping import Sweep
     from fl_app.terminal.screen import Bars
 
@@ -152,5 +152,5 @@ def _run_sweep(overrides: Sequence[str], resumes: bool) -> int:
             sweep.run()
         sweep.report()
     except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(f"; go on with python -m fl_app {resume_option(sweep.folder)}") from interrupt
+        raise KeyboardInterrupt(f"; go on with {resume_command(sweep.folder)}") from interrupt
     return 1 if sweep.failures else 0

@@ -47,6 +47,7 @@ def perform(
 ) -> Run:
     """Run an experiment on an engine, into its folder and where its configuration keeps track of runs."""
     experiment.method.requires(experiment.method.name)
+    experiment.source.schema()  # a file that is no schema is refused before a simulation starts
     tracker = build_tracker(
         config.tracking, sweep.name if sweep else "single runs", (sweep or output).absolute().parent
     )

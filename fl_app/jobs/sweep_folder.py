@@ -120,6 +120,11 @@ def resume_option(folder: Path) -> str:
     return shlex.quote(f"{_RESUME}{folder}")
 
 
+def resume_command(folder: Path) -> str:
+    """The command that continues a sweep, through either door."""
+    return f"dpforest resume {shlex.quote(str(folder))} (or python -m fl_app {resume_option(folder)})"
+
+
 class Missing:
     """What a sweep that is continued lacks. Failed tries are removed: all of them are run again, some elsewhere.
 

@@ -16,7 +16,7 @@ from fl_app.jobs.expansion import expand, sweep_config
 from fl_app.jobs.job import RunAlone, failure_shown, objective, perform, sweep_experiment
 from fl_app.jobs.launchers import BASIC, chosen, launch, search
 from fl_app.jobs.record import default_output, output_base
-from fl_app.jobs.sweep_folder import COMMAND, Missing, resume_option
+from fl_app.jobs.sweep_folder import COMMAND, Missing, resume_command
 from fl_app.results.rows import write_results
 from fl_app.results.run_folder import OutputError, failure_of, is_failed_try, is_finished
 from fl_app.terminal.screen import Bars
@@ -204,12 +204,12 @@ class Sweep:
         except OSError as error:
             log.error("cannot write the report to %s: %s", self.folder, error.strerror)
         except Exception:
-            log.exception("the report failed; try python -m fl_app.report %s", self.folder)
+            log.exception("the report failed; try dpforest report %s", self.folder)
         if self.failures:
             log.info(
-                "runs that failed: %d; run them again with python -m fl_app %s\n%s",
+                "runs that failed: %d; run them again with %s\n%s",
                 len(self.failures),
-                resume_option(self.folder),
+                resume_command(self.folder),
                 "\n".join(self.failures),
             )
 

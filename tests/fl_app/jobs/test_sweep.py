@@ -188,7 +188,8 @@ def test_an_interrupt_while_the_report_is_written_says_how_to_go_on(
     folder = tmp_path / "sweep"
     arguments = ["engine.kind=in_process", "dataset=table", *table, f"output={folder}"]
     assert dpforest(["sweep", *arguments]) == 130
-    assert f"interrupted; go on with python -m fl_app +resume={folder}" in capsys.readouterr().out.replace("\n", "")
+    advice = f"interrupted; go on with dpforest resume {folder} (or python -m fl_app +resume={folder})"
+    assert advice.replace(" ", "") in "".join(capsys.readouterr().out.split())
 
 
 def test_an_experiment_is_recognised_by_its_folder(tmp_path: Path) -> None:
@@ -205,3 +206,20 @@ def test_an_experiment_is_recognised_by_its_folder(tmp_path: Path) -> None:
     table = tmp_path / "sweep" / "0" / "clients.csv"
     table.write_text(table.read_text().rpartition("\n")[0])
     assert not Missing(tmp_path / "sweep").has(make(dataset, seed=1, memorization=[5])), "what a report calls damaged"
+
+
+def test_a_schema_that_is_none_is_refused_before_an_engine_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def never(*asked: object) -> None:
+        pytest.fail("an engine was started")
+
+    monkeypatch.setattr("fl_app.jobs.engine.WarmEngine.grid", never)
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    for client in ("a", "b"):
+        (tables / f"{client}.csv").write_text("x,y\n1,0\n")
+    schema = tmp_path / "nowhere.yaml"
+    dataset = ["dataset=table", f"dataset.path={tables}", f"dataset.schema={schema}"]
+    assert dpforest(["run", *dataset, f"output={tmp_path / 'run'}"]) == 1
+    assert f"no schema file at {schema}" in capsys.readouterr().out.replace("\n", "")
