@@ -188,3 +188,9 @@ def test_what_the_help_loads_is_light() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, timeout=120)
+
+
+def test_a_shell_that_is_not_known_is_answered_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        dpforest(["completion", "fish"])
+    assert "'fish' must be one of bash, zsh\n" in capsys.readouterr().err
