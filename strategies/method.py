@@ -280,23 +280,23 @@ class ServerSide(ABC, Generic[S]):
         """
         return True
 
-    def participants(self, round_: int, clients: list[int]) -> list[int]:
+    def participants(self, exchange: int, clients: list[int]) -> list[int]:
         """Which of the training clients take part in an exchange; all by default."""
         return clients
 
-    def arrays_for(self, round_: int, client: int) -> Arrays | None:
+    def arrays_for(self, exchange: int, client: int) -> Arrays | None:
         """Arrays for one client's message; None sends the current model to all."""
         return None
 
-    def config(self, round_: int, client: int) -> Mapping[str, Any]:
-        """Settings for one client's message of a round."""
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
+        """Settings for one client's message of an exchange."""
         return {}
 
     @property
     def needs_answers(self) -> bool:
-        """Whether a round with too few sound answers (``min_clients``) ends the run.
+        """Whether an exchange with too few sound answers (``min_clients``) ends the run.
 
-        False for a method whose guarantee covers who is there: then the end of a run would itself tell something about
+        False for a method whose guarantee covers who is there: then the end of a run would itself say something about
         a client, and a missing answer must count as an update of its own. False also for a method with a rule of its
         own, which keeps what the run has learned.
         """
@@ -306,11 +306,11 @@ class ServerSide(ABC, Generic[S]):
         """Raise ``DPForestError`` if an update is not sound; its client then counts as failed."""
 
     @abstractmethod
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         """The new model from the sound updates of an exchange; None keeps the one there is."""
 
     def progress(self) -> str:
-        """A few words about the round that just ended, for the log."""
+        """A few words about the exchange that just ended, for the log."""
         return ""
 
     @property

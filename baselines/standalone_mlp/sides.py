@@ -70,7 +70,7 @@ class StandaloneServer(ServerSide):
     def planned(self) -> list[Entry]:
         return []
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
         # A model without content: the networks are with the clients, who are asked to evaluate them.
         return {"clients": np.array(len(updates))}
 

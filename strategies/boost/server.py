@@ -70,13 +70,13 @@ class BoostServer(ServerSide):
         # A secure sum knows how many it needs.
         return self._collector is None
 
-    def participants(self, round_: int, clients: list[int]) -> list[int]:
+    def participants(self, exchange: int, clients: list[int]) -> list[int]:
         if self._collector is None:
             return clients
         self._collector.length = int(np.prod(self._shape))
         return self._collector.participants(clients)
 
-    def arrays_for(self, round_: int, client: int) -> Arrays:
+    def arrays_for(self, exchange: int, client: int) -> Arrays:
         secure = self._collector.message(client) if self._collector else {}
         if not self._has_start or (self._collector and self._collector.phase is not Phase.MASK):
             return secure
@@ -85,7 +85,7 @@ class BoostServer(ServerSide):
         start = self._booster.start if known is None else None
         return {**secure, **write_round(start, first, self._booster.rounds[first:], self._booster.structure)}
 
-    def config(self, round_: int, client: int) -> Mapping[str, Any]:
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
         step = "trees" if self._has_start else "histograms"
         return {"step": step, "phase": self._collector.phase.value} if self._collector else {"step": step}
 
@@ -95,7 +95,7 @@ class BoostServer(ServerSide):
         else:
             self._read(update)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         before = len(self._booster.rounds)
         if self._collector is None:
             self._note(updates)
@@ -105,7 +105,7 @@ class BoostServer(ServerSide):
         rounds = len(self._booster.rounds)
         if rounds > before:
             self._public_score = self._score_public_rows()
-        last = round_ == self.exchanges or self.finished
+        last = exchange == self.exchanges or self.finished
         if last and not rounds:
             raise TooFewClients(
                 f"no round was finished: {self._ended or 'too few clients answered in every one of them'}"

@@ -283,8 +283,8 @@ class _CountingServer(ServerSide):
         each = self.task.budget.epsilon * self.task.settings.share / self.task.rounds
         return [DiscreteLaplaceCounts(each).entry("class counts", times=self.task.rounds)]
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
-        assert all(update.metrics["said"] == round_ for update in updates)
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
+        assert all(update.metrics["said"] == exchange for update in updates)
         self.total = self.total + np.sum([update.arrays["counts"] for update in updates], axis=0)
         return {"share": np.maximum(self.total, 1) / np.maximum(self.total, 1).sum()}
 
