@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
+from hypothesis import strategies as st
 
 from dpforest.errors import DPForestError
 from strategies.method import Arrays
@@ -85,4 +86,15 @@ def ready(
     federation = Federation(Terms(clients, rounds, 1000, dropouts, colluders))
     vectors = {client: np.array([client, -10 * client, 1000]) for client in range(clients)}
     federation.set_up(vectors)
+    return federation, vectors
+
+
+def any_federation(data: st.DataObject, colluders: int, more: int) -> tuple[Federation, dict[int, np.ndarray]]:
+    """One whose clients have sent their vectors: with up to so many colluders, and clients more than it needs."""
+    dropouts, colluders = data.draw(st.integers(1, 2)), data.draw(st.integers(0, colluders))
+    clients = 2 * dropouts + colluders + 2 + data.draw(st.integers(0, more))
+    federation = Federation(Terms(clients, 1, 10, dropouts, colluders))
+    vectors = dict.fromkeys(range(clients), np.array([1, 2, 3]))
+    federation.set_up(vectors)
+    federation.exchange(vectors)
     return federation, vectors

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from in_memory import Federation, Lie
+from in_memory import Federation, Lie, any_federation
 
 from dpforest.errors import DPForestError
 from strategies.method import Arrays, TooFewClients
@@ -335,16 +335,10 @@ def test_a_client_masks_again_only_what_is_masked_still_and_for_fewer_clients() 
 @given(st.data())
 def test_no_server_unmasks_two_attempts_at_one_vector(data: st.DataObject) -> None:
     """It tells some holders to mask again and others not, and colluders hand over all parts that they hold."""
-    dropouts, colluders = data.draw(st.integers(1, 2)), data.draw(st.integers(0, 1))
-    clients = 2 * dropouts + colluders + 2 + data.draw(st.integers(0, 1))
-    terms = Terms(clients, 1, 10, dropouts, colluders)
-    vectors = dict.fromkeys(range(clients), np.array([1, 2, 3]))
-    federation = Federation(terms)
-    federation.set_up(vectors)
-    federation.exchange(vectors)
-    everybody = set(range(clients))
+    federation, vectors = any_federation(data, colluders=1, more=1)
+    terms, everybody = federation.terms, set(vectors)
     victim, dropped = data.draw(st.permutations(sorted(everybody)))[:2]
-    evil = set(data.draw(st.permutations(sorted(everybody - {victim})))[:colluders])
+    evil = set(data.draw(st.permutations(sorted(everybody - {victim})))[: terms.colluders])
     fewer = np.array(sorted(everybody - {dropped}))
     holders, _ = terms.ring(victim, sorted(everybody))
     known: dict[int, int] = {0: len(evil & set(holders)), 1: len(evil & set(holders))}
@@ -353,7 +347,7 @@ def test_no_server_unmasks_two_attempts_at_one_vector(data: st.DataObject) -> No
         if retries:
             federation.reply(holder, {ROUND: np.array([1, 1]), ROSTER: fewer}, vectors[holder], Phase.MASK_AGAIN)
         known[retries] += 1
-        roster = fewer if retries else np.arange(clients)
+        roster = fewer if retries else np.array(sorted(everybody))
         federation.reply(holder, {ROUND: np.array([1, retries]), SURVIVORS: roster}, vectors[holder], Phase.UNMASK)
         for other in (0, 1):
             with pytest.raises(Refused):

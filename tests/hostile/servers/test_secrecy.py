@@ -11,7 +11,7 @@ from Crypto.Hash import SHA256
 from Crypto.Protocol.KDF import HKDF
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_memory import Federation, ready
+from in_memory import Federation, any_federation, ready
 
 from dpforest.errors import DPForestError
 from strategies.messages import BadMessage
@@ -74,20 +74,16 @@ def test_sum_over_part_of_the_survivors_stays_masked() -> None:
 @given(st.data())
 def test_liar_never_gets_both_secrets_of_a_client(data: st.DataObject) -> None:
     """The server claims other survivors to each client, and its colluders hand over all parts they hold."""
-    dropouts, colluders = data.draw(st.integers(1, 2)), data.draw(st.integers(0, 2))
-    clients = 2 * dropouts + colluders + 2 + data.draw(st.integers(0, 2))
-    terms = Terms(clients, 1, 10, dropouts, colluders)
-    vectors = dict.fromkeys(range(clients), np.array([1, 2, 3]))
-    federation = Federation(terms)
-    federation.set_up(vectors)
-    federation.exchange(vectors)
-    everybody = list(range(clients))
+    federation, vectors = any_federation(data, colluders=2, more=2)
+    terms, everybody = federation.terms, list(vectors)
     victim = data.draw(st.sampled_from(everybody))
     evil = data.draw(
-        st.sets(st.sampled_from([c for c in everybody if c != victim]), min_size=colluders, max_size=colluders)
+        st.sets(
+            st.sampled_from([c for c in everybody if c != victim]), min_size=terms.colluders, max_size=terms.colluders
+        )
     )
     holders, _ = terms.ring(victim, everybody)
-    told_missing = data.draw(st.sets(st.sampled_from(holders)))
+    hear_missing = data.draw(st.sets(st.sampled_from(holders)))
     parts: dict[str, dict[int, bytes]] = {"self": {}, "key": {}}
     for index, holder in enumerate(holders, 1):
         if holder in evil:
@@ -95,9 +91,9 @@ def test_liar_never_gets_both_secrets_of_a_client(data: st.DataObject) -> None:
             for kind, column in (("self", 0), ("key", 1)):
                 parts[kind][index] = held[index - 1, 0, column].tobytes()
             continue
-        named = [c for c in everybody if c != victim] if holder in told_missing else everybody
+        named = [c for c in everybody if c != victim] if holder in hear_missing else everybody
         reply = federation.reply(holder, unmask_request(1, named), vectors[holder])
-        parts["key" if holder in told_missing else "self"][index] = reply[PARTS][index - 1].tobytes()
+        parts["key" if holder in hear_missing else "self"][index] = reply[PARTS][index - 1].tobytes()
         with pytest.raises(Refused, match="only once"):
             federation.reply(holder, unmask_request(1, everybody), vectors[holder])
     assert min(len(known) for known in parts.values()) < terms.threshold
