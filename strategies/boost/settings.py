@@ -12,11 +12,11 @@ from dpforest.errors import DPForestError
 from dpforest.forest import Limits
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from dpforest.settings import FromZero
-from strategies.look import Look
 from strategies.method import Protection, Task, Work
 from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.noise_share import noise_tail
 from strategies.secure_aggregation.sharing import SharingSettings, noise_shares, shared_trust
+from strategies.style import Style
 
 # Chance that the noise of any client and round exceeds what fits a secure sum; the client then drops out of the round.
 # It adds to delta, so it must be far below any.
@@ -41,9 +41,9 @@ class FederatedBoostSettings(BoostSettings, SharingSettings):
     evaluate_every: FromZero = 0
 
 
-def look(settings: Mapping[str, Any]) -> Look:
+def style(settings: Mapping[str, Any]) -> Style:
     """How figures show it; with secure aggregation, as a method of its own."""
-    return Look("#882255", "^") if settings.get("trust") == "shared" else Look("#D55E00")
+    return Style("#882255", "^") if settings.get("trust") == "shared" else Style("#D55E00")
 
 
 def protections(settings: FederatedBoostSettings) -> tuple[Protection, ...]:
