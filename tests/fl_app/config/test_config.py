@@ -34,6 +34,10 @@ ROOT = Path(__file__).resolve().parents[3]
         ("strateg=one_shot", "no option 'strateg'; did you mean 'strategy'?"),
         ("privacy.epsilonn=1", "no option 'privacy.epsilonn'; did you mean 'privacy.epsilon'?"),
         ("strategy.dept=5", "no option 'strategy.dept'; did you mean 'strategy.depth'?"),
+        (
+            "strategy.noise=local",
+            "no option 'strategy.noise' any more: use privacy.trust=local, or privacy.trust=shared",
+        ),
         ("sead=3", "no option 'sead'; did you mean 'seed'?"),
         ("seed", r"'seed' is no option: write NAME=VALUE"),
         ("privacy.epsilon=[1", "malformed override"),
