@@ -53,7 +53,7 @@ def test_a_registered_method_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     own = Method("mine", Options, None, None, (Protection(RECORD_UNIT, NO_SERVER),))  # type: ignore[arg-type]
     registry.register(own)
     assert registry.get_method("mine") is own
-    assert not own.protection(Options()).by_client_alone
+    assert not own.protection(Options(3)).by_client_alone
 
 
 def test_a_combination_without_a_proof_names_the_nearest_that_has_one() -> None:

@@ -27,6 +27,7 @@ from strategies.method import (
     ClientTask,
     ClientUpdate,
     Method,
+    Protection,
     Public,
     Released,
     ServerSide,
@@ -81,7 +82,7 @@ def _mechanism(epsilon: float, rounds: int) -> DiscreteLaplaceCounts:
     return DiscreteLaplaceCounts(epsilon / rounds)
 
 
-registry.register(Method(NAME, _Settings, _Server, _Client, RECORD_UNIT, NO_SERVER, default_rounds=3))
+registry.register(Method(NAME, _Settings, _Server, _Client, (Protection(RECORD_UNIT, NO_SERVER),), 3))
 
 
 def counted(folder: Path, app: Any = None, **settings: Any) -> Any:
