@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -15,7 +16,6 @@ from dpforest.settings import FromZero, Says
 from strategies.look import Look
 from strategies.method import Task, Work
 from strategies.secure_aggregation import Terms
-from strategies.secure_aggregation.noise_share import noise_tail
 
 # Chance that the noise of any client and round exceeds what fits a secure sum; the client then drops out of the round.
 # It adds to delta, so it must be far below any.
@@ -123,7 +123,7 @@ def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureT
     settings = task.settings
     outputs = task.schema.n_outputs + 1
     draws = task.clients * outputs * plan.trees * _MOST_LEAVES
-    tail = noise_tail(max(_share(plan.marginals), _share(plan.sums)), draws, _TAIL)
+    tail = math.ceil(max(mechanism.tail(_TAIL / draws) for mechanism in (plan.marginals, plan.sums)))
     needed = tail + _ROOM * (task.schema.rows or _FALLBACK_ROWS) * max(plan.unit, plan.marginal_unit)
     # In 32 bits if that is enough: the masked vectors then take half the bytes.
     bits = 31 if needed * task.clients < 2**31 else 62
@@ -135,10 +135,6 @@ def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureT
     largest = (2**bits - 1) // max(1, task.clients)
     terms = Terms(task.clients, task.rounds + 1, largest, settings.dropouts, settings.colluders)
     return SecureTerms(terms, largest - tail)
-
-
-def _share(mechanism: object) -> float:
-    return float(getattr(mechanism, "share", 0.0))
 
 
 def work(task: Task) -> Work:
