@@ -40,6 +40,7 @@ from strategies.metrics import check_sums, classification_sums, joint_metrics, r
 from tests.dpforest.made_up_forests import REGRESSION, SCHEMA, made_up_forest, schema_of
 from tests.dpforest.sound_forests import assert_serves_everybody, mutated
 from tests.fuzz.mutations import damaged, damaged_plain
+from tests.fuzz.reports import make_damage, read_reports
 
 SECONDS = 2.0
 _TIMES_ITS_SIZE, _LITTLE = 10, 64 << 20  # bytes of memory
@@ -55,10 +56,16 @@ class Target:
     make : callable of Generator to input
     read : callable of (input, Path)
         Gives the input to the reader; the path is an empty folder. Returns or raises `DPForestError` where all is well.
+    seconds : float
+        What it may take.
+    cases : int
+        How many of its inputs every run of the tests tries.
     """
 
     make: Callable[[np.random.Generator], Any]
     read: Callable[[Any, Path], Any]
+    seconds: float = SECONDS
+    cases: int = 1000
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,7 @@ def _tried(target: Target, number: int, folder: Path) -> str:
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__}: {str(error)[:200]} ({Path(place.filename).name}:{place.lineno})"
-    if (seconds := time.process_time() - start) > SECONDS:
+    if (seconds := time.process_time() - start) > target.seconds:
         return f"{seconds:.1f} s"
     if (taken := _most_memory() - memory) > max(_LITTLE, _TIMES_ITS_SIZE * _size(given)):
         return f"{taken >> 20} MB of memory for {_size(given)} bytes"
@@ -370,5 +377,6 @@ TARGETS = {
     "csv": Target(_make_csv, _reads_table(".csv")),
     "parquet": Target(_make_parquet, _reads_table(".parquet")),
     "run_folder": Target(_make_run, _read_run),
+    "report": Target(make_damage, read_reports, seconds=20.0, cases=15),
 }
 _SOUND_ARRAYS = {name: array.data for name, array in to_arrays_record(pack(made_up_forest(0))).items()}
