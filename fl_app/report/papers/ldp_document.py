@@ -215,10 +215,10 @@ def _times(group: Group) -> str:
     lines = []
     for epsilon, runs in group.items():
         table = pd.concat([run.rounds for run in runs])
-        clients = runs[0].metrics["clients"]
+        clients = max(1, runs[0].metrics["clients"])
         cells = [f"{table[name].median():.2f}" if name in table else "not sent" for name in _STEPS]
-        whole = 1000 * table["train_seconds"].median()
-        lines.append([_level(epsilon), *cells, f"{whole / clients:.1f}"])
+        whole = f"{1000 * table['train_seconds'].median() / clients:.1f}" if "train_seconds" in table else ""
+        lines.append([_level(epsilon), *cells, whole])
     lines.append(["document", *(str(theirs[step]) for step in _STEPS.values()), "63 to 152"])
     return columns(["milliseconds (median)", *_STEPS.values(), "exchange a client"], lines)
 
