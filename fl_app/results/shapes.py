@@ -219,7 +219,7 @@ def check_table(name: str, table: pd.DataFrame) -> None:
 
 
 def _shape_of(column: str) -> Shape | None:
-    """What a column holds; scores on public rows, and of the methods beside, have names of their own."""
+    """What a column holds; scores on public rows, and of methods run for comparison, have names of their own."""
     if column.removeprefix("public_") in _SCORES or column.startswith(tuple(f"{name}_" for name in _SCORES)):
         return _SCORE
     return _SIZE_OR_NONE if column.endswith("_ms") else _IN_TABLES.get(column)

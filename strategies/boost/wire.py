@@ -166,7 +166,7 @@ def check_leaf_sums(sums: np.ndarray, schema: Schema, plan: BoostPlan, parties: 
     Raises
     ------
     BadMessage
-        The counts of a round's trees are not of equally many records, or gradients are larger than the counts beside
+        The counts of a round's trees are not of equally many records, or gradients are larger than the counts with
         them allow: a record can add ``unit`` at most, and adds ``count_unit`` to the count.
     """
     _check_counts(sums[..., -1], plan.sums, plan.count_unit, schema, parties, "trees", "leaf")

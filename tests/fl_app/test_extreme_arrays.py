@@ -14,7 +14,7 @@ from hand_made import CLIENTS, SCHEMA, Act, Interfering, make, write_table
 
 from dpforest.forest import load
 from fl_app.engine.in_process import InProcessGrid
-from fl_app.jobs import run_job
+from fl_app.jobs.record import run_job
 from fl_app.results.finished import read_run
 from strategies.messages import ARRAYS
 

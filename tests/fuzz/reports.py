@@ -12,20 +12,20 @@ from unittest.mock import patch
 
 import numpy as np
 import yaml
+from tests.hand_made import CLIENTS, SCHEMA, make, write_table
 
 from fl_app.client_app import app as client_app
-from fl_app.compare import section_tables
 from fl_app.engine.in_process import InProcessGrid
-from fl_app.jobs import run_job
+from fl_app.jobs.record import run_job
+from fl_app.jobs.sweep_folder import Missing
 from fl_app.report.answer import answer
 from fl_app.report.figures.catalogue import Subject, entries_for
 from fl_app.report.figures.style import styled
 from fl_app.report.gather import gather
 from fl_app.report.page import write_page
+from fl_app.report.tables import section_tables
 from fl_app.results.rows import write_results
-from fl_app.sweep import Missing
 from tests.fuzz.mutations import damaged, damaged_plain
-from tests.hand_made import CLIENTS, SCHEMA, make, write_table
 
 BAD = "bad"
 FILES = ("metrics.json", "privacy.json", "config.yaml", "clients.csv", "rounds.csv")
