@@ -12,7 +12,6 @@ from unittest.mock import patch
 
 import numpy as np
 import yaml
-from tests.hand_made import CLIENTS, SCHEMA, make, write_table
 
 from fl_app.client_app import app as client_app
 from fl_app.engine.in_process import InProcessGrid
@@ -26,6 +25,7 @@ from fl_app.report.page import write_page
 from fl_app.report.tables import section_tables
 from fl_app.results.rows import write_results
 from tests.fuzz.mutations import damaged, damaged_plain
+from tests.helpers.hand_made import CLIENTS, SCHEMA, make, write_table
 
 BAD = "bad"
 FILES = ("metrics.json", "privacy.json", "config.yaml", "clients.csv", "rounds.csv")

@@ -395,6 +395,6 @@ TARGETS = {
     "csv": Target(_make_csv, _reads_table(".csv")),
     "parquet": Target(_make_parquet, _reads_table(".parquet")),
     "run_folder": Target(_make_run, _read_run),
-    "report": Target(make_damage, read_reports, seconds=20.0, cases=15),
+    "report": Target(make_damage, read_reports, seconds=20.0, cases=8),
 }
 _SOUND_ARRAYS = {name: array.data for name, array in to_arrays_record(pack(made_up_forest(0))).items()}
