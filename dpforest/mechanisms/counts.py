@@ -17,6 +17,8 @@ import numpy as np
 from dpforest.mechanisms.base import Cost, Mechanism
 from dpforest.noise import Noise, check_scale
 
+_LARGEST_RATE = 1000.0  # beyond it there is no noise to speak of, and the hyperbolic sine of a half overflows
+
 
 @dataclass(frozen=True)
 class DiscreteLaplaceCounts(Mechanism):
@@ -54,6 +56,19 @@ class DiscreteLaplaceCounts(Mechanism):
         # Of the two-sided geometric distribution with ratio q = exp(-1 / scale): 2 q / (1 - q)^2.
         rate = self.epsilon / self.sensitivity
         return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+
+    def tail(self, chance: float, draws: int = 1) -> float:
+        """What the sum of so many draws of the noise exceeds, in absolute value, with at most this chance.
+
+        By Markov's inequality for ``exp(t Z)``, whose mean is ``1 / (1 - (sinh(t / 2) / sinh(rate / 2))^2)`` for every
+        t below ``rate = 1 / scale``; any t will do, and the best of some is taken.
+        """
+        if math.isinf(self.epsilon):
+            return 0.0
+        rate = min(1 / self.scale, _LARGEST_RATE)
+        t = rate * np.geomspace(1e-4, 0.999, 200)
+        of_each = -np.log1p(-((np.sinh(t / 2) / math.sinh(rate / 2)) ** 2))
+        return float(((math.log(2 / chance) + draws * of_each) / t).min())
 
     @property
     def cost(self) -> Cost:

@@ -100,6 +100,14 @@ class DiscreteGaussianSums(Mechanism):
         """Of one party's noise."""
         return self.share**2
 
+    def tail(self, chance: float, draws: int = 1) -> float:
+        """What the sum of so many draws of one party's noise exceeds, in absolute value, with at most this chance.
+
+        A discrete Gaussian is subgaussian like the continuous one of its parameter, ``E exp(t Z) <= exp(t^2 share^2 /
+        2)``, since by Poisson summation no shift of ``exp(-z^2 / (2 share^2))`` has a larger sum over the integers.
+        """
+        return self.share * math.sqrt(2 * draws * math.log(2 / chance))
+
     @property
     def cost(self) -> Cost:
         sensitivity = math.sqrt(self.squared_sensitivity)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, printable
 from fl_app.report.sections import Family, Section, families, sections, target_of
 from fl_app.results.finished import FinishedRun, read_run
 from fl_app.results.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs
@@ -22,7 +22,7 @@ class LeftOut:
     reason: str
 
     def __str__(self) -> str:
-        return f"left out: {self.folder}: {self.what}: {self.reason}"
+        return f"left out: {printable(str(self.folder))}: {self.what}: {self.reason}"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from dpforest import __version__
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, one_line
 from dpforest.forest.json_format import write_json
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.run import Run
@@ -33,6 +33,7 @@ _IN_PROVENANCE = ("guarantee", "epsilon", "delta", "unit", "record", "trust", "n
 PARTIAL = ".partial-"
 CONFIG = "config.yaml"
 LOG = "run.log"
+_LONGEST_REASON = 2000  # characters
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _own: set[Path] = set()  # hidden folders that runs of this process are writing
 _CLIENTS_OWN = ("strategies.node", "fl_app.engine.node", "fl_app.data")
@@ -293,7 +294,7 @@ def find_failed(folders: Sequence[Path]) -> list[Path]:
 def find_cut(folders: Sequence[Path]) -> list[Path]:
     """Folders with the beginning of a run that neither finished nor failed, and are no longer being written."""
     begun = _holding(CONFIG, folders)
-    return sorted(run for run in begun if not (run / "metrics.json").exists() and not (run / FAILED).exists())
+    return sorted(run for run in begun if not (run / "metrics.json").is_file() and not (run / FAILED).exists())
 
 
 def _holding(name: str, folders: Sequence[Path]) -> Iterator[Path]:
@@ -316,7 +317,10 @@ def is_partial(folder: Path) -> bool:
 
 def failure_of(folder: Path) -> str:
     """Why a run failed, in one line."""
-    return " ".join((folder / FAILED).read_text(encoding="utf-8", errors="replace").split())
+    try:
+        return one_line((folder / FAILED).read_text(encoding="utf-8", errors="replace"), _LONGEST_REASON)
+    except OSError as error:
+        return f"{FAILED} cannot be read: {error.strerror}"
 
 
 def write_failure(folder: Path, overrides: Sequence[str], reason: str) -> None:

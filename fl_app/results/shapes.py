@@ -69,6 +69,12 @@ def _each(shape: Shape, kind: type[dict[str, Any]] | type[list[Any]], plural: st
     return Shape(plural, fits)
 
 
+def _of_numbers(shape: Shape) -> Shape:
+    """A mapping of that shape from whole numbers, which are text in JSON."""
+    words = f"{shape.words}, from whole numbers"
+    return Shape(words, lambda value: shape.fits(value) and all(key.isdecimal() and len(key) < 10 for key in value))
+
+
 _NUMBER = Shape("a number of usual size", _is_number)
 _SIZE = Shape("a number of usual size, at least 0", lambda value: _is_number(value) and value >= 0)
 _COUNT = Shape("a whole number, at least 0", _is_count)
@@ -115,8 +121,11 @@ _METRICS = {
     "classes": _each(_NAME, list, "a list of names"),
     "confusion": _each(_each(_SIZE, list, "counts"), list, "a table of counts"),
     "importances": _NUMBERS,
-    "owner_accuracy": _NUMBERS,
-    "memorization_rate": _each(_SCORE, dict, "a mapping to numbers"),
+    "owner_accuracy": _of_numbers(_NUMBERS),
+    "memorization_rate": _of_numbers(_each(_SCORE, dict, "a mapping to numbers")),
+    "noise": _each(_MAPPING, dict, "a mapping to what the noise of each kind was"),
+    "beside": _each(_MAPPING, dict, "a mapping to what each method reached"),
+    **dict.fromkeys(("epsilon_a_round", "epsilon_counted"), _EPSILON),
     "left_out": _each(_TEXT, dict, "a mapping to text"),
     "ended_early": _TEXT,
 }
@@ -151,13 +160,18 @@ _ENTRY = {
     "sampling": _DELTA,
     "protected": _FLAG,
 }
+_NOISE = {
+    "numbers": _COUNT,
+    **dict.fromkeys(("mean", "largest", "expected_mean"), _SIZE),
+    **dict.fromkeys(("relative_change", "document_mean", "document_largest"), _or_nothing(_SIZE)),
+}
 _IN_TABLES = {
     **_SCORES,
     **dict.fromkeys(("client", "round"), _COUNT),
     **dict.fromkeys(("test_rows", "answered", "asked", "bytes_down", "bytes_up", "failures"), _SIZE_OR_NONE),
     **dict.fromkeys(("train_seconds", "evaluation_bytes_down", "evaluation_seconds"), _SIZE_OR_NONE),
 }
-_NEEDED = {"clients.csv": ("client", "trains"), "rounds.csv": ("round",)}
+_NEEDED = {"clients.csv": ("client", "trains"), "rounds.csv": ("round", "bytes_down", "bytes_up")}
 
 
 def check_config(config: Mapping[str, Any]) -> None:
@@ -170,10 +184,12 @@ def check_metrics(metrics: Mapping[str, Any]) -> None:
     """Raise `Misshapen` unless the keys of ``metrics.json`` that reports read hold what they should."""
     _check_values("metrics.json", metrics)
     _check("metrics.json", metrics, _METRICS, _IN_ALL_METRICS)
-    confusion, classes = metrics.get("confusion", []), metrics.get("classes")
+    confusion = metrics.get("confusion", [])
     sizes = {len(confusion), *(len(line) for line in confusion)}
-    if len(sizes) > 1 or (confusion and classes is not None and sizes != {len(classes)}):
-        raise Misshapen("metrics.json: confusion must be a square table with a line for each class")
+    if len(sizes) > 1 or (confusion and sizes != {len(metrics.get("classes", []))}):
+        raise Misshapen("metrics.json: confusion must be a square table with a line for each of the classes")
+    for kind, facts in metrics.get("noise", {}).items():
+        _check(f"metrics.json: noise on {kind}", facts, _NOISE, _NOISE)
 
 
 def check_privacy(privacy: Mapping[str, Any]) -> None:
@@ -194,12 +210,19 @@ def check_table(name: str, table: pd.DataFrame) -> None:
     if missing := sorted(needed - set(table)):
         raise Misshapen(f"{name} has no column {missing[0]}")
     for column in map(str, table):
-        shape = _IN_TABLES.get(column)
+        shape = _shape_of(column)
         for value in table[column].tolist():
             if shape is not None and not shape.fits(value):
                 raise _misshapen(name, column, value, shape)
             if isinstance(value, str):
                 _check_text(name, value)
+
+
+def _shape_of(column: str) -> Shape | None:
+    """What a column holds; scores on public rows, and of methods run for comparison, have names of their own."""
+    if column.removeprefix("public_") in _SCORES or column.startswith(tuple(f"{name}_" for name in _SCORES)):
+        return _SCORE
+    return _SIZE_OR_NONE if column.endswith("_ms") else _IN_TABLES.get(column)
 
 
 def _check(place: str, plain: Mapping[str, Any], shapes: Mapping[str, Shape], needed: Collection[str]) -> None:

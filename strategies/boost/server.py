@@ -19,8 +19,9 @@ from dpforest.forest import feature_importances, pack
 from dpforest.guarantee import TrustModel
 from dpforest.ledger import Budget, Entry, rounded_up, total_epsilon
 from strategies.boost.settings import FederatedBoostSettings, plan_of, secure_terms
-from strategies.boost.wire import check_leaf_sums, read_sums, write_round
+from strategies.boost.wire import check_histograms, check_leaf_sums, read_sums, write_round
 from strategies.forests import model_arrays, save_forest
+from strategies.messages import BadMessage
 from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
 from strategies.secure_aggregation import Phase, SumCollector, Total
 
@@ -178,11 +179,13 @@ class BoostServer(ServerSide):
 
     def _read(self, update: ClientUpdate) -> np.ndarray:
         mechanism = self._plan.sums if self._has_start else self._plan.marginals
-        deviation = mechanism.variance**0.5
-        sums = read_sums(update.arrays, self._shape, deviation)
-        if self._has_start:
-            check_leaf_sums(sums, self._plan, deviation)
+        sums = read_sums(update.arrays, self._shape, mechanism.variance**0.5, self.task.clients)
+        self._check_sums(sums, 1)
         return sums
+
+    def _check_sums(self, sums: np.ndarray, parties: int) -> None:
+        check = check_leaf_sums if self._has_start else check_histograms
+        check(sums, self.task.schema, self._plan, parties)
 
     def _note(self, updates: list[ClientUpdate]) -> None:
         """Keep in mind which clients know which trees: those that just answered know all there were."""
@@ -224,11 +227,10 @@ class BoostServer(ServerSide):
         self._left_out = set(collector.liars)
 
     def _check_total(self, total: Total) -> None:
-        if self._has_start:
-            check_leaf_sums(total.values.reshape(self._shape), self._plan, self._deviation(len(total.clients)))
-
-    def _deviation(self, parties: int) -> float:
-        return (parties * self._plan.sums.variance) ** 0.5
+        try:
+            self._check_sums(total.values.reshape(self._shape), len(total.clients))
+        except BadMessage as error:
+            raise DPForestError(f"{error}; a client, and which one does not show, sent sums of its own") from error
 
     def _spent(self) -> float:
         entry = self._plan.round_entry

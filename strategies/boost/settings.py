@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,6 @@ from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from dpforest.settings import FromZero
 from strategies.method import Protection, Task, Work
 from strategies.secure_aggregation import Terms
-from strategies.secure_aggregation.noise_share import noise_tail
 from strategies.secure_aggregation.sharing import SharingSettings, noise_shares, shared_trust
 from strategies.style import Style
 
@@ -91,7 +91,7 @@ def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureT
     settings = task.settings
     outputs = task.schema.n_outputs + 1
     draws = task.clients * outputs * plan.trees * _MOST_LEAVES
-    tail = noise_tail(max(_share(plan.marginals), _share(plan.sums)), draws, _TAIL)
+    tail = math.ceil(max(mechanism.tail(_TAIL / draws) for mechanism in (plan.marginals, plan.sums)))
     needed = tail + _ROOM * (task.schema.rows or _FALLBACK_ROWS) * max(plan.unit, plan.marginal_unit)
     # In 32 bits if that is enough: the masked vectors then take half the bytes.
     bits = 31 if needed * task.clients < 2**31 else 62
@@ -103,10 +103,6 @@ def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureT
     largest = (2**bits - 1) // max(1, task.clients)
     terms = Terms(task.clients, task.rounds + 1, largest, settings.dropouts, settings.colluders)
     return SecureTerms(terms, largest - tail)
-
-
-def _share(mechanism: object) -> float:
-    return float(getattr(mechanism, "share", 0.0))
 
 
 def work(task: Task) -> Work:

@@ -11,7 +11,8 @@ from dpforest.boosting import BoostPlan, Round, Start, Structure
 from dpforest.boosting.booster import LARGEST_WEIGHT
 from dpforest.boosting.columns import Columns
 from dpforest.boosting.settings import MAX_DEPTH
-from dpforest.schema import Schema
+from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
+from dpforest.schema import MOST_ROWS, Schema
 from strategies.messages import BadMessage
 from strategies.method import Arrays
 
@@ -26,8 +27,14 @@ _PARTS = 8
 # Inside these no gradient overflows, nor loses digits that its clipped length depends on.
 _SMALLEST_CLIP, _LARGEST_CLIP = 1e-9, 1e9
 _LARGEST_BASE = 1e3
-# How many deviations noise may explain.
-_DEVIATIONS = 12
+# Chance that noise makes a check of one number fail. All clients of a run send fewer than 1e9 of them, so an honest
+# client is refused with a chance below 1e-9.
+_CHANCE = 1e-18
+# How many times the public order of magnitude of its rows a client may have.
+_MOST_TIMES = 1000
+
+
+SumsNoise = DiscreteGaussianSums | DiscreteLaplaceCounts
 
 
 @dataclass(frozen=True)
@@ -127,8 +134,8 @@ def write_sums(noised: np.ndarray, deviation: float) -> dict[str, np.ndarray]:
     return {SUMS: values}
 
 
-def read_sums(arrays: Arrays, shape: tuple[int, ...], deviation: float) -> np.ndarray:
-    """Sums of a reply, int64.
+def read_sums(arrays: Arrays, shape: tuple[int, ...], deviation: float, clients: int = 1) -> np.ndarray:
+    """Sums of a reply, int64; those of so many clients can be added up.
 
     Raises
     ------
@@ -137,28 +144,61 @@ def read_sums(arrays: Arrays, shape: tuple[int, ...], deviation: float) -> np.nd
     """
     sums = _take(arrays, SUMS, "i", shape)
     unit = _sent_unit(deviation)
-    if (np.abs(sums.astype(np.float64)) > 2.0**62 / unit).any():
+    if (np.abs(sums.astype(np.float64)) > 2.0**62 / max(1, clients) / unit).any():
         raise BadMessage("a sum is beyond 62 bits")
     return sums.astype(np.int64) * unit
 
 
-def check_leaf_sums(sums: np.ndarray, plan: BoostPlan, deviation: float) -> None:
-    """Refuse sums of gradients that the counts with them and noise cannot explain.
+def check_histograms(sums: np.ndarray, schema: Schema, plan: BoostPlan, parties: int = 1) -> None:
+    """Refuse histograms of `count_marginals` that records of so many parties and noise cannot explain.
 
     Raises
     ------
     BadMessage
-        A record can add ``unit`` at most, and adds ``count_unit`` to the count.
+        A cell is far below 0, or the histograms are not of equally many records, or of too many.
     """
+    _check_counts(sums, plan.marginals, plan.marginal_unit, schema, parties, "histograms", "cell")
+
+
+def check_leaf_sums(sums: np.ndarray, schema: Schema, plan: BoostPlan, parties: int = 1) -> None:
+    """Refuse sums of `Records.release` that records of so many parties and noise cannot explain.
+
+    Raises
+    ------
+    BadMessage
+        The counts of a round's trees are not of equally many records, or gradients are larger than the counts with
+        them allow: a record can add ``unit`` at most, and adds ``count_unit`` to the count.
+    """
+    _check_counts(sums[..., -1], plan.sums, plan.count_unit, schema, parties, "trees", "leaf")
     per_count = plan.unit / plan.count_unit
-    # A client rounds to a part of the deviation, and records are whole.
-    room = _DEVIATIONS * (deviation + plan.unit) * (1 + per_count)
+    room = _room(plan.sums, parties) * (1 + per_count)
     explained = per_count * np.maximum(sums[..., -1:], 0).astype(np.float64) + room
     beyond = np.abs(sums[..., :-1]) > explained
     if beyond.any():
         raise BadMessage(
             f"{int(beyond.sum())} sums of gradients are beyond what the counts of their leaves allow at this clip"
         )
+
+
+def _check_counts(
+    counts: np.ndarray, mechanism: SumsNoise, unit: int, schema: Schema, parties: int, lines: str, cell: str
+) -> None:
+    """Every record is in one cell of each line."""
+    least, total = int(counts.min()), counts.astype(np.float64).sum(axis=1)
+    if least < -_room(mechanism, parties):
+        raise BadMessage(f"a {cell} holds {least / unit:.3g} records, which no noise explains")
+    room = _room(mechanism, parties, counts.shape[1])
+    if total.max() - total.min() > 2 * room:
+        of = f"{total.min() / unit:.3g} to {total.max() / unit:.3g} records"
+        raise BadMessage(f"the {lines} are of {of}, and must be of equally many")
+    most = parties * min(MOST_ROWS, _MOST_TIMES * schema.rows if schema.rows else MOST_ROWS)
+    if total.max() > most * unit + room:
+        raise BadMessage(f"the {lines} are of {total.max() / unit:.3g} records; at most {most:g} are believed")
+
+
+def _room(mechanism: SumsNoise, parties: int, cells: int = 1) -> float:
+    """What noise and rounding can make of the sum of so many cells of so many parties."""
+    return mechanism.tail(_CHANCE, parties * cells) + parties * cells * _sent_unit(mechanism.variance**0.5)
 
 
 def _sent_unit(deviation: float) -> int:

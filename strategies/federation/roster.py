@@ -12,6 +12,8 @@ from flwr.serverapp import Grid
 from dpforest.errors import DPForestError
 from strategies.messages import CONFIG, BadMessage, read_config
 
+_NAMED = 10
+_STARTING = 5.0  # seconds in which the nodes of a simulation come up
 log = logging.getLogger(__name__)
 
 
@@ -23,24 +25,37 @@ def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> list[int]:
     DPForestError
         No node connects in time.
     """
-    end = time.monotonic() + timeout
+    start = time.monotonic()
+    end, is_said = start + timeout, False
     while True:
         nodes = sorted(grid.get_node_ids())
         if len(nodes) >= wanted or (nodes and time.monotonic() > end):
             return nodes
         if time.monotonic() > end:
             raise DPForestError(f"no node connected within {timeout:g} s: start SuperNodes, or raise timeout")
+        if not is_said and time.monotonic() > start + _STARTING:
+            log.warning("waiting up to %g s for %d nodes, of which %d are connected", timeout, wanted, len(nodes))
+            is_said = True
         time.sleep(0.1)
 
 
 def wait_for(grid: Grid, nodes: Mapping[int, int], is_enough: Callable[[set[int]], bool], timeout: float) -> set[int]:
-    """Which of the clients (by client: its node) are connected, once they are enough or the time is up."""
+    """Which of the clients (by client: its node) are connected, once they are enough or the time is up.
+
+    The log says once who is waited for.
+    """
     end = time.monotonic() + timeout
+    is_said = False
     while True:
         there = set(grid.get_node_ids())
         connected = {client for client, node in nodes.items() if node in there}
         if is_enough(connected) or time.monotonic() > end:
             return connected
+        if not is_said:
+            away = sorted(set(nodes) - connected)
+            named = ", ".join(map(str, away[:_NAMED])) + (f" and {len(away) - _NAMED} more" * (len(away) > _NAMED))
+            log.warning("waiting up to %g s for clients that are not connected: %s", timeout, named)
+            is_said = True
         time.sleep(0.1)
 
 

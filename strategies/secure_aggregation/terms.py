@@ -21,7 +21,7 @@ class Terms:
     rounds : int
         Sums of the run.
     largest_value : int
-        Largest absolute value that one client may send, noise included; `noise_share.noise_tail` helps. A client
+        Largest absolute value that one client may send, noise included (see `DiscreteGaussianSums.tail`). A client
         refuses to send more, so that the sum cannot wrap around.
     dropouts : int
         Clients that may be missing at any time, those that never appeared included.

@@ -16,17 +16,35 @@ SCHEMA = Schema(
     rows=1000,
 )
 REGRESSION = Schema(SCHEMA.features, target="energy", target_range=(5.0, 25.0), target_unit="Wh")
+_CATEGORIES = [
+    {"name": "a", "low": -1, "high": 1, "missing": "branch"},
+    {"name": "side", "categories": ["left", "right", "up", "down"], "missing": "branch"},
+    {"name": "b", "low": 0, "high": 5},
+    {"name": "hand", "categories": ["one", "other"]},
+]
+WITH_CATEGORIES = Schema.from_dict(
+    {"features": _CATEGORIES, "target": "activity", "classes": list(SCHEMA.classes), "rows": 1000}
+)
+REGRESSION_WITH_CATEGORIES = Schema.from_dict({"features": _CATEGORIES, "target": "energy", "target_range": [5, 25]})
 
 
-def schema_of(output: str) -> Schema:
+def schema_of(output: str, categories: bool = False) -> Schema:
     """The schema that a forest of this output is over."""
-    return REGRESSION if output in ("target", "target_sum") else SCHEMA
+    if output in ("target", "target_sum"):
+        return REGRESSION_WITH_CATEGORIES if categories else REGRESSION
+    return WITH_CATEGORIES if categories else SCHEMA
 
 
-def made_up_forest(seed: int, n_trees: int = 3, max_splits: int = 12, output: str = "probability") -> Forest:
-    """Trees that split random leaves; every number is a single-precision one, as on the wire."""
+def made_up_forest(
+    seed: int, n_trees: int = 3, max_splits: int = 12, output: str = "probability", categories: bool = False
+) -> Forest:
+    """Trees that split random leaves; every number is a single-precision one, as on the wire.
+
+    With ``categories``, columns are missing at times, and nodes ask sets of categories as well.
+    """
     rng = np.random.default_rng(seed)
-    schema = schema_of(output)
+    schema = schema_of(output, categories)
+    sets = _made_up_sets(schema, rng)
     feature, threshold, left, offsets = [], [], [], [0]
     for _ in range(n_trees):
         start = len(feature)
@@ -34,8 +52,9 @@ def made_up_forest(seed: int, n_trees: int = 3, max_splits: int = 12, output: st
         feature.append(-1), threshold.append(0.0), left.append(-1)
         for _ in range(rng.integers(max_splits + 1)):
             node = leaves.pop(rng.integers(len(leaves)))
-            feature[node] = int(rng.integers(3))
-            threshold[node] = float(np.float32(rng.uniform(-1, 5)))
+            feature[node] = int(rng.integers(schema.n_features + len(sets)))
+            asked = float(np.float32(rng.uniform(-1, 5)))
+            threshold[node] = asked if feature[node] < schema.n_features else 0.5
             left[node] = len(feature)
             leaves += [len(feature), len(feature) + 1]
             feature += [-1, -1]
@@ -67,9 +86,19 @@ def made_up_forest(seed: int, n_trees: int = 3, max_splits: int = 12, output: st
         weight=np.where(leaf, weight, 0.0),
         base=np.full(schema.n_outputs, 10.0) if output == "target_sum" else np.zeros(schema.n_outputs),
         owners=tuple(f"client {t}" for t in range(n_trees)),
+        sets=sets,
     )
     fill_inner_nodes(forest)
     return forest
+
+
+def _made_up_sets(schema: Schema, rng: np.random.Generator) -> np.ndarray:
+    """Several values of one column each, which is what nodes ask at once."""
+    sets = np.zeros((3 if schema.categories else 0, schema.n_features), dtype=bool)
+    for members in sets:
+        values = schema.category_features[rng.integers(len(schema.category_features))]
+        members[rng.choice(values, size=rng.integers(1, len(values) + 1), replace=False)] = True
+    return sets
 
 
 def forests(output: str) -> st.SearchStrategy[Forest]:

@@ -22,6 +22,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from flwr.common import MessageType
 from pyarrow import parquet
 
+from dpforest.cells import read_target
 from dpforest.errors import DPForestError
 from dpforest.forest import load, pack, unpack
 from dpforest.forest.json_format import to_dict
@@ -40,6 +41,7 @@ from strategies.metrics import check_sums, classification_sums, joint_metrics, r
 from tests.dpforest.made_up_forests import REGRESSION, SCHEMA, made_up_forest, schema_of
 from tests.dpforest.sound_forests import assert_serves_everybody, mutated
 from tests.fuzz.mutations import damaged, damaged_plain
+from tests.fuzz.reports import make_damage, read_reports
 
 SECONDS = 2.0
 _TIMES_ITS_SIZE, _LITTLE = 10, 64 << 20  # bytes of memory
@@ -55,10 +57,16 @@ class Target:
     make : callable of Generator to input
     read : callable of (input, Path)
         Gives the input to the reader; the path is an empty folder. Returns or raises `DPForestError` where all is well.
+    seconds : float
+        What it may take.
+    cases : int
+        How many of its inputs every run of the tests tries.
     """
 
     make: Callable[[np.random.Generator], Any]
     read: Callable[[Any, Path], Any]
+    seconds: float = SECONDS
+    cases: int = 1000
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,7 @@ def _tried(target: Target, number: int, folder: Path) -> str:
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__}: {str(error)[:200]} ({Path(place.filename).name}:{place.lineno})"
-    if (seconds := time.process_time() - start) > SECONDS:
+    if (seconds := time.process_time() - start) > target.seconds:
         return f"{seconds:.1f} s"
     if (taken := _most_memory() - memory) > max(_LITTLE, _TIMES_ITS_SIZE * _size(given)):
         return f"{taken >> 20} MB of memory for {_size(given)} bytes"
@@ -140,19 +148,20 @@ def _text(content: bytes) -> str:
 # Forests
 
 
-def _make_arrays(rng: np.random.Generator) -> tuple[str, dict[str, np.ndarray]]:
-    output = str(rng.choice(_OUTPUTS))
-    return output, mutated(pack(made_up_forest(int(rng.integers(20)), output=output)), rng)
+def _make_arrays(rng: np.random.Generator) -> tuple[str, bool, dict[str, np.ndarray]]:
+    output, categories = str(rng.choice(_OUTPUTS)), bool(rng.integers(2))
+    forest = made_up_forest(int(rng.integers(20)), output=output, categories=categories)
+    return output, categories, mutated(pack(forest), rng)
 
 
-def _read_arrays(given: tuple[str, dict[str, np.ndarray]], folder: Path) -> None:
-    output, arrays = given
-    assert_serves_everybody(unpack(arrays, schema_of(output), output))  # type: ignore[arg-type]
+def _read_arrays(given: tuple[str, bool, dict[str, np.ndarray]], folder: Path) -> None:
+    output, categories, arrays = given
+    assert_serves_everybody(unpack(arrays, schema_of(output, categories), output))  # type: ignore[arg-type]
 
 
 @cache
 def _plain_forest(seed: int) -> dict[str, Any]:
-    return to_dict(made_up_forest(seed, output=_OUTPUTS[1 + seed % 5]))
+    return to_dict(made_up_forest(seed, output=_OUTPUTS[1 + seed % 5], categories=seed % 2 == 1))
 
 
 def _make_forest_file(rng: np.random.Generator) -> bytes:
@@ -246,12 +255,9 @@ def _read_sums(given: tuple[Schema, Any], folder: Path) -> None:
 
 # Settings
 
-_CATEGORIES = [{"name": "side", "categories": ["left", "right"]}]
-
 
 def _make_schema(rng: np.random.Generator) -> bytes:
-    plain = (SCHEMA if rng.random() < 0.5 else REGRESSION).to_dict()
-    plain["features"] += _CATEGORIES
+    plain = schema_of(str(rng.choice(["probability", "target"])), bool(rng.integers(2))).to_dict()
     return _damaged_text(plain, _as_yaml, rng)
 
 
@@ -290,11 +296,22 @@ def _read_experiment(content: bytes, folder: Path) -> None:
 
 # Tables
 
-_NAMES = ["hr", "acc", "side"]
+_ROWS = Schema.from_dict(
+    {
+        "features": [
+            {"name": "hr", "low": 30, "high": 220, "missing": "branch"},
+            {"name": "acc", "low": 0, "high": 9},
+            {"name": "side", "categories": ["left", "right"], "missing": "branch"},
+        ],
+        "target": "kind",
+        "classes": ["walk", "True"],
+    }
+)
 
 
 def _frame() -> pd.DataFrame:
-    return pd.DataFrame({"hr": [80.5, 90, 100, None], "acc": [1, 2, 3, 4], "side": ["left", "right", None, "l\xe9ft"]})
+    sides, kinds = ["left", "right", None, "l\xe9ft"], ["walk", "walk", "True", "walk"]
+    return pd.DataFrame({"hr": [80.5, 90, 100, None], "acc": [1, 2, 3, 4], "side": sides, "kind": kinds})
 
 
 def _make_csv(rng: np.random.Generator) -> bytes:
@@ -304,7 +321,9 @@ def _make_csv(rng: np.random.Generator) -> bytes:
 
 def _make_parquet(rng: np.random.Generator) -> bytes:
     file = BytesIO()
-    parquet.write_table(pa.Table.from_pandas(_frame()), file, compression=str(rng.choice(["none", "snappy", "zstd"])))
+    frame = _frame().astype({"side": str(rng.choice(["object", "category"]))})
+    frame["acc"] = frame["acc"].astype(str(rng.choice(["int8", "uint64", "float32", "Int64", "bool", "string"])))
+    parquet.write_table(pa.Table.from_pandas(frame), file, compression=str(rng.choice(["none", "snappy", "zstd"])))
     if rng.random() < 0.5:
         return damaged(file.getvalue(), rng)
     content = np.frombuffer(file.getvalue(), np.uint8).copy()  # of the same length, its parts are where they were
@@ -316,8 +335,14 @@ def _reads_table(suffix: str) -> Callable[[bytes, Path], None]:
     def read(content: bytes, folder: Path) -> None:
         path = folder / f"table{suffix}"
         path.write_bytes(content)
-        table = read_table(path, _NAMES, digests=True)
-        assert len(table.numbers("hr")) == len(table.text("side")) == len(table.digests) == len(table)
+        file = read_table(path, [*_ROWS.columns, _ROWS.target], digests=True)
+        assert len(file.numbers("hr")) == len(file.text("side")) == len(file.digests) == len(file)
+        table = file.read(_ROWS)
+        assert len(table.fits) == len(file)
+        assert np.isfinite(table.matrix(file.readable & table.fits)).all()
+        with file.named():
+            target = read_target(_ROWS, file.columns[_ROWS.target])
+        assert set(target.values[target.fits].tolist()) <= {0, 1}
 
     return read
 
@@ -370,5 +395,6 @@ TARGETS = {
     "csv": Target(_make_csv, _reads_table(".csv")),
     "parquet": Target(_make_parquet, _reads_table(".parquet")),
     "run_folder": Target(_make_run, _read_run),
+    "report": Target(make_damage, read_reports, seconds=20.0, cases=8),
 }
 _SOUND_ARRAYS = {name: array.data for name, array in to_arrays_record(pack(made_up_forest(0))).items()}

@@ -149,9 +149,10 @@ def _matrices(section: Section, epsilon: str) -> Figure | None:
     ordered = runs.groupby("setting")[section.metric.name].mean().sort_values(ascending=False)
     for setting in ordered.index[:_MATRICES]:
         members = [section.runs[number].metrics for number in runs.index[runs["setting"] == setting]]
-        found = [np.array(metrics["confusion"], dtype=float) for metrics in members if "confusion" in metrics]
+        found = [metrics for metrics in members if "confusion" in metrics]
         if found:
-            matrices[str(setting)] = np.sum(found, axis=0), members[0]["classes"]
+            counts = np.sum([np.array(metrics["confusion"], dtype=float) for metrics in found], axis=0)
+            matrices[str(setting)] = counts, found[0]["classes"]
     if not matrices:
         return None
     across = min(3, len(matrices))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -118,18 +119,20 @@ def _groups(section: Section) -> Iterator[tuple[str, str, Group]]:
         yield name, f"{section.title}: {setting}\n{guarantee_words(first)}", group
 
 
-def _features(group: Group) -> list[str]:
-    return next(list(run.metrics["importances"]) for runs in group.values() for run in runs)
+def _features(group: Group) -> tuple[str, ...]:
+    """Names of the features of most runs that say importances; none where no run does."""
+    named = Counter(tuple(run.metrics.get("importances", {})) for runs in group.values() for run in runs)
+    del named[()]
+    return named.most_common(1)[0][0] if named else ()
 
 
 def _importances(group: Group) -> dict[float, np.ndarray]:
-    """Importances by epsilon, shape (n_runs, n_features); none unless all runs have them."""
-    found = {}
+    """Importances of `_features` by epsilon, shape (n_runs, n_features), of the runs that have them."""
+    features, found = _features(group), {}
     for epsilon, runs in group.items():
-        vectors = [list(run.metrics.get("importances", {}).values()) for run in runs]
-        if not all(vectors) or len({len(vector) for vector in vectors}) > 1:
-            return {}
-        found[epsilon] = np.array(vectors, dtype=np.float64)
+        said = [run.metrics.get("importances", {}) for run in runs]
+        if vectors := [list(values.values()) for values in said if values and tuple(values) == features]:
+            found[epsilon] = np.array(vectors, dtype=np.float64)
     return found
 
 

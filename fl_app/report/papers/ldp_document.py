@@ -22,6 +22,9 @@ from fl_app.results.text import columns
 from strategies.metrics import metrics_of
 
 _STEPS = {"training_ms": "training", "noise_ms": "noise", "packing_ms": "packing", "aggregation_ms": "aggregation"}
+# What the document's tables are of, all of which a run on two classes has.
+_NEEDED = {"precision", "importances", "trees", "depth", "epsilon_a_round", "epsilon_counted"}
+_KINDS = ("leaf values", "importances")
 _TOP = 5
 _STYLES = (("#0072B2", "o", "-"), ("#D55E00", "s", "--"), ("#009E73", "^", "-."), ("#CC79A7", "D", ":"))
 
@@ -54,16 +57,16 @@ def document_figures(section: Section) -> Iterator[tuple[str, Figure]]:
 def _groups(section: Section) -> dict[str, Group]:
     distinct = distinct_by_method([run.row for run in section.runs])
     found: dict[str, dict[float, list[FinishedRun]]] = {}
+    # One axis of levels for both: what epsilon counts must stand with it.
+    counts = {"published": "epsilon a round, no guarantee", "tight": "epsilon of the whole run"}
     for run in section.runs:
-        if run.method == "ldp_bagging" and "precision" in run.metrics:
+        accounting = str(run.option("accounting"))
+        if run.method == "ldp_bagging" and accounting in counts and run.metrics.keys() >= _NEEDED:
             label = f"{run.dataset}, {run.split} split, {setting_label(run.row, distinct)}"
             if "synthetic" in run.privacy["record"]:
                 label += " (synthetic recordings)"
-            accounting = run.option("accounting")
             if not any(name.endswith("accounting") for name in distinct["ldp_bagging"]):
                 label += f" accounting={accounting}"
-            # One axis of levels for both: what epsilon counts must stand with it.
-            counts = {"published": "epsilon a round, no guarantee", "tight": "epsilon of the whole run"}
             found.setdefault(f"{label}: {counts[accounting]}", {}).setdefault(run.epsilon, []).append(run)
     return {label: dict(sorted(group.items(), reverse=True)) for label, group in sorted(found.items())}
 
@@ -123,7 +126,7 @@ def _stability(group: Group) -> str:
     lines = []
     for epsilon, runs in group.items():
         draws = [(_importances(run), without.get(run.draw)) for run in runs]
-        pairs = [(mine, reference) for mine, reference in draws if reference is not None]
+        pairs = [(mine, other) for mine, other in draws if other is not None and len(mine) == len(other)]
         if not pairs:
             continue
         correlations = [np.corrcoef(mine, reference)[0, 1] for mine, reference in pairs]
@@ -138,16 +141,20 @@ def _stability(group: Group) -> str:
     return columns(header, lines) if lines else ""
 
 
+def _facts(runs: Sequence[FinishedRun], kind: str) -> list[Mapping[str, Any]]:
+    return [run.metrics["noise"][kind] for run in runs if kind in run.metrics.get("noise", {})]
+
+
 def _has_noise(runs: Sequence[FinishedRun]) -> bool:
-    return "noise" in runs[0].metrics
+    return all(_facts(runs, kind) for kind in _KINDS)
 
 
 def _noise_of(runs: Sequence[FinishedRun], kind: str) -> dict[str, float]:
-    facts = [run.metrics["noise"][kind] for run in runs]
-    numbers = [fact["numbers"] for fact in facts]
+    facts = _facts(runs, kind)
+    numbers = [float(fact["numbers"]) for fact in facts]
     relative = [fact["relative_change"] for fact in facts if fact["relative_change"] is not None]
     return {
-        "mean": float(np.average([fact["mean"] for fact in facts], weights=numbers)),
+        "mean": float(np.average([fact["mean"] for fact in facts], weights=numbers)) if any(numbers) else math.nan,
         "largest": max(fact["largest"] for fact in facts),
         "relative": float(np.mean(relative)) if relative else math.nan,
         "expected": facts[0]["expected_mean"],
@@ -161,10 +168,10 @@ def _noise(group: Group) -> str:
     lines = []
     for epsilon, runs in finite.items():
         if not _has_noise(runs):
-            size = runs[0].metrics["expected_noise_of_leaf_counts"]
+            size = _mean(runs, "expected_noise_of_leaf_counts")
             lines.append([_level(epsilon), "class counts of leaves", "-", "-", "-", f"{size:.4g} records", "-"])
             continue
-        for kind in runs[0].metrics["noise"]:
+        for kind in _KINDS:
             facts = _noise_of(runs, kind)
             lines.append([
                 _level(epsilon), kind, f"{facts['mean']:.4g}", f"{facts['largest']:.4g}",
@@ -180,14 +187,22 @@ def _noise(group: Group) -> str:
     return text
 
 
+def _kilobytes(run: FinishedRun) -> float | None:
+    """Size of its model's file, or None where that is gone."""
+    try:
+        return (run.folder / "model" / FOREST).stat().st_size / 1000
+    except OSError:
+        return None
+
+
 def _sizes(group: Group) -> str:
     lines = []
     for epsilon, runs in group.items():
-        sizes = [(run.folder / "model" / FOREST).stat().st_size / 1000 for run in runs]
-        trees = [run.metrics["trees"] for run in runs]
+        sizes = {run: size for run in runs if (size := _kilobytes(run)) is not None}
+        of_tree = [size / run.metrics["trees"] for run, size in sizes.items() if run.metrics["trees"]]
         lines.append([
-            _level(epsilon), f"{np.mean(sizes):.1f} kB", f"{np.mean(trees):.0f}",
-            f"{np.mean(np.divide(sizes, trees)):.2f} kB", f"{np.mean([run.metrics['depth'] for run in runs]):.0f}",
+            _level(epsilon), f"{np.mean(list(sizes.values())):.1f} kB" if sizes else "", f"{_mean(runs, 'trees'):.0f}",
+            f"{np.mean(of_tree):.2f} kB" if of_tree else "", f"{_mean(runs, 'depth'):.0f}",
         ])  # fmt: skip
     theirs = published("ldp_wearable")["model_kilobytes"]
     header = ["model file", "size", "trees", "a tree", "depth"]
@@ -200,10 +215,10 @@ def _times(group: Group) -> str:
     lines = []
     for epsilon, runs in group.items():
         table = pd.concat([run.rounds for run in runs])
-        clients = runs[0].metrics["clients"]
+        clients = max(1, runs[0].metrics["clients"])
         cells = [f"{table[name].median():.2f}" if name in table else "not sent" for name in _STEPS]
-        whole = 1000 * table["train_seconds"].median()
-        lines.append([_level(epsilon), *cells, f"{whole / clients:.1f}"])
+        whole = f"{1000 * table['train_seconds'].median() / clients:.1f}" if "train_seconds" in table else ""
+        lines.append([_level(epsilon), *cells, whole])
     lines.append(["document", *(str(theirs[step]) for step in _STEPS.values()), "63 to 152"])
     return columns(["milliseconds (median)", *_STEPS.values(), "exchange a client"], lines)
 
@@ -247,16 +262,15 @@ def _metric_figure(groups: Mapping[str, Group]) -> Figure:
 def _noise_figure(groups: Mapping[str, Group]) -> Figure:
     figure = Figure(figsize=(5.6, 4.6), layout="constrained")
     axes = figure.add_subplot()
-    kinds = ("leaf values", "importances")
     for group in groups.values():
         finite = {eps: runs for eps, runs in group.items() if math.isfinite(eps) and _has_noise(runs)}
         if not finite:
             continue
         at = list(finite)
-        facts = {kind: [_noise_of(runs, kind) for runs in finite.values()] for kind in kinds}
-        expected = [f["expected"] for f in facts[kinds[0]]]
+        facts = {kind: [_noise_of(runs, kind) for runs in finite.values()] for kind in _KINDS}
+        expected = [f["expected"] for f in facts[_KINDS[0]]]
         axes.plot(at, expected, color="0.3", linewidth=1, label="Laplace(sensitivity / epsilon)")
-        for (colour, marker, _), kind in zip(_STYLES, kinds, strict=False):
+        for (colour, marker, _), kind in zip(_STYLES, _KINDS, strict=False):
             axes.plot(at, [f["mean"] for f in facts[kind]], color=colour, marker=marker, linestyle="none",
                       label=f"measured on {kind}")  # fmt: skip
             axes.plot(at, [f["document"] for f in facts[kind]], color=colour, marker="x", linestyle=":", linewidth=0.8,

@@ -98,12 +98,16 @@ def _groups(section: Section) -> dict[str, list[_Point]]:
     distinct = [name for name in distinct_columns([run.row for run in section.runs]) if name not in _VARIED]
     groups: dict[str, list[_Point]] = {}
     for run in section.runs:
-        if "beside" not in run.metrics or "accuracy" not in run.metrics or any(key not in run.row for key in _VARIED):
+        if not {"beside", "accuracy"} <= run.metrics.keys() or not all(_is_number(run.row.get(key)) for key in _VARIED):
             continue
         parts = [f"{name.split('.')[-1]}={run.row[name]}" for name in distinct if name in run.row]
         point = _Point(run, _users(run), {key: float(run.row[key]) for key in _VARIED})
         groups.setdefault(" ".join([run.dataset, *parts]), []).append(point)
     return dict(sorted(groups.items()))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not math.isnan(value)
 
 
 def _users(run: FinishedRun) -> list[_User]:

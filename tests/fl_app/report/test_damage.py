@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from fl_app.jobs.sweep_folder import Missing, split_resume
 from fl_app.report.answer import answer, in_words
 from fl_app.report.gather import gather
 from fl_app.report.ledgers import disclosures
+from fl_app.report.papers.ldp_document import document_tables
 from fl_app.report.tables import section_tables
 from fl_app.results.rows import RESULTS, write_results
 from tests.fuzz.mutations import damaged, damaged_plain
@@ -75,6 +77,11 @@ def _changed(file: str, content: bytes, keys: tuple[Any, ...], value: Any) -> by
         ("metrics.json", ("importances", "ax"), [1]),
         ("metrics.json", ("owner_accuracy",), [1, 2]),
         ("metrics.json", ("memorization_rate",), "x"),
+        ("metrics.json", ("memorization_rate",), {"x": 0.5}),
+        ("metrics.json", ("owner_accuracy",), {"a client": 0.5}),
+        ("metrics.json", ("noise",), 3),
+        ("metrics.json", ("beside",), {"lrf": 3}),
+        ("metrics.json", ("epsilon_a_round",), "x"),
         ("metrics.json", ("classes",), 3),
         ("metrics.json", ("classes", 0), "\ud800"),
         ("metrics.json", ("confusion",), [[1], [2, 3]]),
@@ -126,6 +133,63 @@ def test_a_table_or_text_of_another_form_costs_its_run_only(tmp_path: Path, file
     assert old in files[file]
     (run / file).write_bytes(files[file].replace(old, new, 1))
     assert _read_all(tmp_path) == {"1", "2"}
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _itself(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def _nothing(path: Path) -> None:
+    pass
+
+
+@pytest.mark.parametrize("file", ["metrics.json", "privacy.json", "config.yaml", "clients.csv", "rounds.csv"])
+@pytest.mark.parametrize("instead", [_folder, _itself, _nothing])
+def test_a_file_that_is_none_costs_its_run_only(tmp_path: Path, file: str, instead: Callable[[Path], None]) -> None:
+    run, _ = _runs(tmp_path)
+    (run / file).unlink()
+    instead(run / file)
+    assert _read_all(tmp_path) == {"1", "2"}
+    (left_out,) = gather([tmp_path]).left_out
+    assert (left_out.folder, left_out.what) == (run, "damaged")
+    assert file in left_out.reason
+
+
+def test_why_a_run_failed_is_text_whatever_its_folder_says(tmp_path: Path) -> None:
+    _runs(tmp_path)
+    failed = tmp_path / "\x1b[2J"
+    failed.mkdir()
+    (failed / "FAILED.txt").write_bytes(b"\xff\x1b[2J no \x07rows\n" * 100_000)
+    (left_out,) = (each for each in gather([tmp_path]).left_out if each.what == "failed")
+    assert str(left_out).isprintable()
+    assert "no rows" in str(left_out)
+    assert len(str(left_out)) < 2500
+
+
+def test_a_run_without_its_model_is_reported_without_its_size(tmp_path: Path) -> None:
+    facts = {"precision": 0.5, "trees": 3, "depth": 2, "epsilon_a_round": 1.0, "epsilon_counted": 1.0}
+    noise = {"numbers": 9, "mean": 0.5, "largest": 2.0, "relative_change": None, "expected_mean": 1.0}
+    noise |= {"document_mean": None, "document_largest": None}
+    for seed in (1, 2):
+        run = write_run(tmp_path / str(seed), "ldp_bagging", seed=seed, accounting="published", classes=("no", "yes"))
+        plain = json.loads((run / "metrics.json").read_text())
+        plain |= facts | {"noise": dict.fromkeys(("leaf values", "importances"), noise)}
+        (run / "metrics.json").write_text(json.dumps(plain))
+    (run / "model").mkdir()
+    (run / "model" / "forest.json").write_bytes(b"x" * 6000)
+    (section,) = gather([tmp_path]).sections
+    assert "6.0 kB" in document_tables(section), "of the run that has a model"
+    (run / "model" / "forest.json").unlink()
+    assert "model file" in document_tables(section)
+    for kind, value in [("mean", "x"), ("numbers", -1), ("largest", None), ("relative_change", [])]:
+        damaged_noise = plain["noise"] | {"leaf values": noise | {kind: value}}
+        (run / "metrics.json").write_text(json.dumps(plain | {"noise": damaged_noise}))
+        (left_out,) = gather([tmp_path]).left_out
+        assert f"noise on leaf values: {kind} is" in left_out.reason
 
 
 def test_random_damage_costs_its_run_only(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -367,6 +370,87 @@ def test_unsound_sums_cost_their_sender_only(change, message: str) -> None:
     assert message in run.errors[2]
     run.run()
     assert run.accuracy() > 0.6
+
+
+def added(number: int, *cells: Any) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    """A number added to some cells of the sums."""
+
+    def change(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        sums = arrays["sums"].astype(np.int64)
+        sums[cells] += number
+        return {"sums": sums}
+
+    return change
+
+
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (added(10**6, -1, 0), "must be of equally many"),
+        (added(10**6, 0), "must be of equally many"),
+        (added(-(10**6), slice(None), 1), "records, which no noise explains"),
+        (added(10**14, slice(None), 1), "records; at most 1e\\+12 are believed"),
+        (added(2**62, slice(None), 1), "beyond 62 bits"),
+    ],
+    ids=["a cell", "a row", "negative", "too many", "field"],
+)
+def test_histograms_that_no_records_have_cost_their_sender_only(change, message: str, pure: bool) -> None:
+    run = Federation(budget=Budget(5.0, 0.0 if pure else 1e-6), pure=pure)
+    run.exchange(tamper=tampered(change))
+    assert list(run.errors) == [2]
+    assert re.search(message, run.errors[2])
+    run.run()
+    assert run.accuracy() > 0.6
+
+
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (added(10**9, 0, 0, -1), "the trees are of .* must be of equally many"),
+        (added(-(10**9), slice(None), 0, -1), "a leaf holds .* which no noise explains"),
+        (added(10**15, slice(None), 0, -1), "the trees are of .* at most 600000 are believed"),
+    ],
+    ids=["one tree", "negative", "too many"],
+)
+def test_counts_that_no_records_have_cost_their_sender_only(change, message: str, pure: bool) -> None:
+    budget = Budget(5.0, 0.0 if pure else 1e-6)
+    run = Federation(budget=budget, pure=pure, schema=SCHEMA.with_rows(600))
+    run.exchange()
+    run.exchange(tamper=tampered(change))
+    assert list(run.errors) == [2]
+    assert re.search(message, run.errors[2])
+    run.run()
+    assert run.accuracy() > 0.6
+
+
+@pytest.mark.parametrize("n", [0, 1, 50_000])
+@pytest.mark.parametrize("options", [{}, {"pure": True}, {"trust": "shared"}], ids=["local", "pure", "secure"])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
+def test_no_honest_client_is_refused(n: int, options: dict[str, Any], epsilon: float) -> None:
+    budget = Budget(epsilon, 0.0 if "pure" in options else 1e-6)
+    run = Federation(clients=3, rounds=2, budget=budget, schema=SCHEMA.with_rows(600), **options)
+    run.rows[1] = table(1, n)
+    while run.exchange_number < run.server.exchanges:
+        run.exchange()
+        assert not run.errors
+    assert "rounds_given_up" not in run.server.report()
+
+
+def test_a_histogram_of_ones_own_in_a_secure_sum_ends_the_run_in_words() -> None:
+    run = Federation(clients=4, rounds=2, trust="shared")
+    for _ in range(2):
+        run.exchange()
+
+    def add(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        masked = arrays["secure.masked"].copy()
+        masked[0] += np.uint32(2**26)
+        return {**arrays, "secure.masked": masked}
+
+    run.exchange(tamper=tampered(add))
+    with pytest.raises(TooFewClients, match=r"the histograms are of .* which one does not show, sent sums of its own"):
+        run.exchange()
 
 
 @pytest.mark.parametrize(

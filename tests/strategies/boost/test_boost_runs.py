@@ -113,7 +113,7 @@ class LosingGrid(InProcessGrid):
         return [node for node in super().get_node_ids() if self.requests not in self._when or node not in self._lost]
 
 
-def test_a_client_is_waited_for_before_anybody_pays(dataset: dict[str, Any]) -> None:
+def test_a_client_is_waited_for_before_anybody_pays(dataset: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     nodes = {client: 1000 + client for client in range(CLIENTS)}
     honest = run_experiment(boosted(dataset), LosingGrid([], []), nodes)
     waited = LosingGrid([3], range(5, 8))
@@ -121,6 +121,8 @@ def test_a_client_is_waited_for_before_anybody_pays(dataset: dict[str, Any]) -> 
     assert waited.requests == 2 + 1 + ROUNDS + 3 + 1, "the last before the evaluation"
     assert done.metrics["confusion"] == honest.metrics["confusion"]
     assert not done.failures
+    said = [record.getMessage() for record in caplog.records if "waiting" in record.getMessage()]
+    assert said == ["waiting up to 60 s for clients that are not connected: 3"], "once, however long it takes"
 
 
 def test_who_is_away_is_named_and_asked_when_it_is_back(dataset: dict[str, Any]) -> None:
