@@ -74,13 +74,13 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """Schema, rows inside its bounds, class indices, and the class list of what ``fit`` was given."""
         X, y = self._table(X, y)
         check_classification_targets(y)
-        features = self._public_features(X, ledger)
+        features, read = self._public_features(X, ledger)
         classes = self._public_classes(y, ledger)
         names = tuple(str(name) for name in classes.tolist())
         if self.schema is not None:
             schema = replace(self.schema, classes=names)
         else:
-            schema = self._schema_of(features, classes=list(names))
+            schema = self._schema_of(features, read, self.classes is None, classes=list(names))
         matrix, kept = self._rows(X, schema)
         return schema, matrix, _indices(y[kept], classes), classes
 
