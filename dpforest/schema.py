@@ -467,6 +467,24 @@ class Schema:
             np.array([position[f"{column}={value}"] for value in values]) for column, values in self.categories.items()
         ]
 
+    def category_positions(self, X: np.ndarray) -> list[np.ndarray]:
+        """Which value each row has of each categorical column, in the order of `categories`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+
+        Returns
+        -------
+        list of ndarray of int64, shape (n_rows,)
+            Its place among the column's values, and one more than the last where a row has none of them.
+        """
+        found = []
+        for features in self.category_features:
+            has = X[:, features] > 0.5
+            found.append(np.where(has.any(axis=1), has.argmax(axis=1), len(features)))
+        return found
+
     @cached_property
     def indicators(self) -> dict[str, tuple[str, str]]:
         """Of each feature that is a category's 0/1 column, by name: the column and its value that it stands for."""
@@ -477,13 +495,15 @@ class Schema:
         """Columns of a table in the form that people keep: a categorical one is one column."""
         return self.numeric_columns + list(self.categories)
 
-    def matrix(self, table: Mapping[str, Any]) -> np.ndarray:
+    def matrix(self, table: Mapping[str, Any], by_schema: bool = True) -> np.ndarray:
         """The matrix of a table, found by the names of its columns and never by their positions.
 
         Parameters
         ----------
         table : mapping of str to array-like of shape (n_rows,)
             For instance a pandas DataFrame; columns that the schema does not know are not looked at.
+        by_schema : bool
+            See `Reading.problem`.
 
         Returns
         -------
@@ -501,7 +521,7 @@ class Schema:
         if found := read.problem(everything):
             row, reading = found
             cell = column_of(table[reading.name]).take(np.array([row])).text()[0]
-            raise SchemaError(f"row {row}: {reading.problem(row, cell)}")
+            raise SchemaError(f"row {row}: {reading.problem(row, cell, by_schema)}")
         return self.check_matrix(read.matrix(everything))[0]
 
     def read(self, table: Mapping[str, Any]) -> Table:

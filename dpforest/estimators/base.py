@@ -179,11 +179,11 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
         if is_frame(X) and _encoded(X, schema):
             X = X[schema.feature_names]
         elif is_frame(X):
-            return schema.matrix(X)
+            return schema.matrix(X, self.schema is not None)
         names = list(getattr(self, "feature_names_in_", schema.feature_names))
         if names != schema.feature_names:  # learned from a data frame whose columns are not the features
             X = validate_data(self, X, dtype=None, reset=False, ensure_all_finite=False)
-            return schema.matrix({name: X[:, place] for place, name in enumerate(names)})
+            return schema.matrix({name: X[:, place] for place, name in enumerate(names)}, self.schema is not None)
         X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False, ensure_all_finite=self._finite(schema))
         return schema.check_matrix(X)[0]
 
@@ -213,7 +213,8 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
             kept = ~read.dropped
             if found := read.problem(kept):
                 row, reading = found
-                raise SchemaError(f"row {row}: {reading.problem(row, column_of(X[reading.name]).text()[row])}")
+                cell = column_of(X[reading.name]).text()[row]
+                raise SchemaError(f"row {row}: {reading.problem(row, cell, by_schema=self.schema is not None)}")
             X = read.matrix(kept)
         else:
             kept = ~(np.isnan(X) & [feature.missing == "drop" for feature in schema.features]).any(axis=1)

@@ -1,0 +1,70 @@
+"""More budget makes no federated model worse by more than noise, whatever the table looks like."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context
+from made_up_tables import MADE_UP, TASKS, MakeTable, largest_fall, targets
+from sklearn.metrics import r2_score, roc_auc_score
+
+import baselines
+import strategies
+from dpforest.schema import Schema
+from fl_app.engine.in_process import InProcessGrid
+from strategies import LocalRows, PrivateClientApp
+from strategies.messages import plain_arrays
+from strategies.registry import get_method
+
+CLIENTS = 3
+EPSILONS = (1.0, 3.0, 10.0, 100.0)
+FALL = 0.08
+NOT_FOR = {("ldp_bagging", "regression")}
+
+
+def score_of(name: str, table: MakeTable, task: str, epsilon: float, seed: int) -> float:
+    """R^2, or the area under the curve, on a quarter of the rows; a model of no use at all counts as 0."""
+    X, y, bounds, target_range = table(np.random.default_rng(1))
+    X, y = X.astype(np.float32), targets(y, task)
+    train = np.arange(len(y)) % 4 > 0
+    about = {"target_range": target_range} if task == "regression" else {"classes": ["0", "1"]}
+    features = [{"name": f"x{i}", "low": low, "high": high} for i, (low, high) in enumerate(bounds)]
+    schema = Schema.from_dict({"features": features, "rows": int(train.sum()) // CLIENTS, **about})
+    named = y if task == "regression" else y.astype(str)
+
+    def load(context: Context) -> LocalRows:
+        own = int(context.node_config["partition-id"])
+        return LocalRows(X[train][own::CLIENTS], named[train][own::CLIENTS])
+
+    grid = InProcessGrid(PrivateClientApp(load), CLIENTS)
+    if name == "dp_sgd":
+        result = baselines.DPSGD(schema, epsilon=epsilon, delta=1e-5, seed=seed).start(grid)
+    else:
+        kind = {"fext": strategies.FextDP, "ldp_bagging": strategies.LDPBagging}[name]
+        options: dict[str, Any] = {"k": None} if name == "fext" else {}
+        result = kind(schema, epsilon=epsilon, seed=seed, **options).start(grid)
+    assert not result.left_out
+    rows = schema.check_matrix(X[~train])[0]
+    if name == "dp_sgd":
+        view = SimpleNamespace(schema=schema, settings=get_method(name).settings())
+        predicted = get_method(name).client().predict(view, rows, plain_arrays(result.arrays))  # type: ignore[arg-type]
+    else:
+        predicted = result.forest.predict(rows) if task == "regression" else result.forest.predict_proba(rows)
+    if task == "regression":
+        return max(0.0, float(r2_score(y[~train], predicted)))
+    return float(roc_auc_score(y[~train], predicted[:, 1]))
+
+
+@pytest.mark.parametrize("table", MADE_UP)
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [(name, task) for name in ("fext", "ldp_bagging", "dp_sgd") for task in TASKS if (name, task) not in NOT_FOR],
+)
+def test_no_score_falls_with_more_budget(name: str, table: MakeTable, task: str) -> None:
+    if name == "dp_sgd":
+        pytest.importorskip("tensorflow")
+    fall, words = largest_fall(lambda epsilon, seed: score_of(name, table, task, epsilon, seed), EPSILONS, 2)
+    assert fall < FALL, words
