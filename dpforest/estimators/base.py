@@ -29,7 +29,17 @@ from dpforest.schema import FROM_DATA, Schema, few
 _ROWS_SHARE = 0.01
 # Parameters that a file does not repeat, because the forest or the ledger holds them. The seed stays secret: who
 # knows it can subtract the noise.
-_NOT_SAVED = {"epsilon", "bounds", "categories", "missing", "classes", "target_range", "schema", "random_state"}
+_NOT_SAVED = {
+    "epsilon",
+    "bounds",
+    "categories",
+    "missing",
+    "classes",
+    "class_weight",
+    "target_range",
+    "schema",
+    "random_state",
+}
 
 
 class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
@@ -320,8 +330,8 @@ def refuse_more(given: Mapping[str, Any]) -> None:
     if given.get("sample_weight") is not None:
         raise DPForestError(
             "sample_weight is not supported: a row of weight w would show w times as much of itself, and the guarantee "
-            "is the same for every row. Leave it out; to make a rare class count for more, multiply the columns of "
-            "predict_proba by public weights of the classes afterwards, which costs no privacy"
+            "is the same for every row. Leave it out; to make a rare class count for more, give a classifier public "
+            "weights of the classes (class_weight={...}), which cost no privacy"
         )
     if more := [name for name in given if name != "sample_weight"]:
         raise TypeError(f"fit() got an unexpected keyword argument {more[0]!r}")
