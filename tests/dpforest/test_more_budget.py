@@ -16,10 +16,10 @@ from dpforest import (
     PrivateForestRegressor,
 )
 
-BOOST = (PrivateBoostRegressor, PrivateBoostClassifier, {"delta": 1e-5, "rounds": 30})
+BOOST = (PrivateBoostRegressor, PrivateBoostClassifier, {"delta": 1e-5, "rounds": 15})
 FOREST = (PrivateForestRegressor, PrivateForestClassifier, {})
-# A mean of three seeds may fall by so much. On these tables the largest fall measured is .034 (R^2) and .016 (AUC); the
-# faults that this test is for made it fall by .3 to 1.8.
+# A mean of three seeds may fall by so much, which is more than twice what is measured of boosting with its usual number of
+# rounds; the faults that this test is for made it fall by .3 to 1.8.
 FALL = 0.08
 
 
