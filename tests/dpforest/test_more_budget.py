@@ -18,8 +18,8 @@ from dpforest import (
 
 BOOST = (PrivateBoostRegressor, PrivateBoostClassifier, {"delta": 1e-5, "rounds": 15})
 FOREST = (PrivateForestRegressor, PrivateForestClassifier, {})
-# A mean of three seeds may fall by so much, which is more than twice what is measured of boosting with its usual number of
-# rounds; the faults that this test is for made it fall by .3 to 1.8.
+# A mean of two seeds may fall by so much, which is more than twice what is measured of boosting with its usual number
+# of rounds; the faults that this test is for made it fall by .3 to 1.8.
 FALL = 0.08
 
 
@@ -39,5 +39,5 @@ def test_no_score_falls_with_more_budget(table: MakeTable, task: str, estimators
         model = classifier(epsilon, bounds=bounds, classes=[0, 1], random_state=seed, **more)
         return float(roc_auc_score(y[~train], model.fit(X[train], y[train]).predict_proba(X[~train])[:, 1]))
 
-    fall, words = largest_fall(score, EPSILONS, 3)
+    fall, words = largest_fall(score, EPSILONS, 2)
     assert fall < FALL, words
