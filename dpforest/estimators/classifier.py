@@ -105,7 +105,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self.classes_ = classes
         weights = saved.get("class_weight")
         self.class_weight = None if weights is None else dict(zip(classes.tolist(), weights, strict=True))
-        self._weights(classes)
+        try:
+            self._weights(classes)
+        except DPForestError as error:
+            raise InvalidForest(str(error)) from error
 
     def _public_table(self, X: Any, y: Any, ledger: Ledger) -> tuple[Schema, np.ndarray, np.ndarray, np.ndarray]:
         """Schema, rows inside its bounds, class indices, and the class list of what ``fit`` was given."""
