@@ -37,6 +37,9 @@ class PrivateBoostClassifier(PrivateClassifier):
         others or as the category ``missing``.
     classes : sequence or None
         All classes that exist, whether or not the data holds them.
+    class_weight : mapping of class to weight, or None
+        Public weights from 1e-6 to 1e6; a class that is left out has 1. They multiply the predicted probabilities,
+        which costs no privacy; see `dpforest.forest.weigh_classes`. What would balance them is in the data.
     rounds : int
         How often sums are asked; each round adds ``trees_per_round`` trees.
     trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration
@@ -83,6 +86,7 @@ class PrivateBoostClassifier(PrivateClassifier):
         categories: Any = None,
         missing: Missing = "refuse",
         classes: Any = None,
+        class_weight: Any = None,
         rounds: int = 50,
         trees_per_round: int | str = BoostSettings.trees_per_round,
         depth: int | str = BoostSettings.depth,
@@ -105,6 +109,7 @@ class PrivateBoostClassifier(PrivateClassifier):
         self.categories = categories
         self.missing = missing
         self.classes = classes
+        self.class_weight = class_weight
         self.rounds = rounds
         self.trees_per_round = trees_per_round
         self.depth = depth
@@ -142,10 +147,7 @@ class PrivateBoostClassifier(PrivateClassifier):
         ledger = self._new_ledger()
         noise = self._new_noise()
         schema, matrix, labels, classes = self._public_table(X, y, ledger)
-        self.forest_ = boost(matrix, labels, schema, settings, rounds, ledger, noise)
-        self.classes_ = classes
-        self.privacy_ = ledger
-        return self
+        return self._keep(boost(matrix, labels, schema, settings, rounds, ledger, noise), classes, ledger)
 
 
 class PrivateBoostRegressor(PrivateRegressor):

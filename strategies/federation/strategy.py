@@ -18,6 +18,7 @@ from flwr.serverapp.strategy import Strategy
 
 from dpforest.errors import DPForestError, one_line
 from dpforest.ledger import Ledger, rounded_up
+from dpforest.schema import FROM_DATA
 from strategies.federation.cohort import Cohort
 from strategies.federation.evaluation import Evaluation, has_metrics, read_evaluation, refusal, refuses
 from strategies.federation.ledgers import Ledgers
@@ -168,7 +169,10 @@ class MethodStrategy(Strategy, Generic[R]):
         nodes = self._nodes or roster(grid, wait_for_nodes(grid, 1, timeout), timeout)
         cohort = plan.cohort(nodes)
         self._side = plan.method.server(replace(plan.server_task(cohort.total), deployed=is_deployed(grid)))
-        self._ledgers = Ledgers(Ledger(plan.budget, plan.protection.unit, plan.protection.trust))
+        blank = Ledger(plan.budget, plan.protection.unit, plan.protection.trust)
+        if leak := self._side.task.schema.leak:
+            blank.unprotected(leak, FROM_DATA)
+        self._ledgers = Ledgers(blank)
         self._ledgers.blank.require(self._side.planned())
         self._result = self._result_type(side=self._side, cohort=cohort)
         self._timeout = timeout
@@ -210,7 +214,7 @@ class MethodStrategy(Strategy, Generic[R]):
             cost = f"epsilon {rounded_up(entry.epsilon, 4)}" if entry.epsilon else f"mu {rounded_up(entry.mu, 4)}"
             cost = cost if entry.is_noised else "no noise"
             log.info("  each client releases: %s (%s, %s%s)", entry.what, entry.mechanism, cost, times)
-        for what in self._side.unprotected():
+        for what in (*(entry.what for entry in self._ledgers.blank.entries), *self._side.unprotected()):
             log.warning("  UNPROTECTED: %s", what)
 
     def configure_train(

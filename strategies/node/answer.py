@@ -19,6 +19,7 @@ from dpforest.errors import DPForestError
 from dpforest.guarantee import PrivacyUnit
 from dpforest.ledger import Ledger
 from dpforest.noise import Noise, Secure, Seeded
+from dpforest.schema import FROM_DATA, Schema
 from strategies.flower_compat import is_simulated
 from strategies.messages import (
     ARRAYS,
@@ -34,7 +35,7 @@ from strategies.messages import (
 )
 from strategies.method import Arrays, ClientSide, ClientTask, Task
 from strategies.metrics import classification_sums, regression_sums
-from strategies.node.consent import Refused, check_owner_allows, check_work, spend_lifetime_budget
+from strategies.node.consent import Refused, check_owner_allows, check_schema, check_work, spend_lifetime_budget
 from strategies.plan import RunPlan
 
 log = logging.getLogger(__name__)
@@ -264,12 +265,13 @@ def _client_task(asked: _Asked) -> ClientTask:
         return np.random.default_rng(entropy(purpose) if simulated else None)
 
     task = _task(asked.host, asked.text, clients)
+    check_schema(task.schema, asked.context)
     check_work(asked.plan, task, asked.context)
     return ClientTask.of(
         task,
         client=client,
         round=round_,
-        ledger=_ledger(asked),
+        ledger=_ledger(asked, task.schema),
         noise=noise,
         rng=rng,
         state=asked.context.state,
@@ -278,7 +280,7 @@ def _client_task(asked: _Asked) -> ClientTask:
     )
 
 
-def _ledger(asked: _Asked) -> Ledger:
+def _ledger(asked: _Asked, schema: Schema) -> Ledger:
     """The client's ledger of this run, empty at its first message."""
     run = str(asked.config.get("run", ""))
     terms = hashlib.sha256(f"{asked.clients!r} {asked.text!r}".encode()).hexdigest()
@@ -298,6 +300,8 @@ def _ledger(asked: _Asked) -> Ledger:
     state = asked.context.state
     state.clear()
     ledger = Ledger(asked.plan.budget, asked.plan.protection.unit, asked.plan.protection.trust)
+    if schema.leak:
+        ledger.unprotected(schema.leak, FROM_DATA)
     state[_STATE] = ConfigRecord({"run": run, "terms": terms, "ledger": json.dumps(ledger.to_dict())})
     return ledger
 

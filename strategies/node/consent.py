@@ -14,6 +14,7 @@ from flwr.app import Context
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import ROUNDING, rounded_up
+from dpforest.schema import Schema
 from strategies.flower_compat import is_simulated
 from strategies.method import Task, Work
 from strategies.node.budget_file import BrokenBudgetFile, BudgetFile, Spent
@@ -145,6 +146,18 @@ def _check_keys(context: Context) -> None:
                 f"this node's configuration says {key}, which is no setting of dpforest, so nothing is allowed: did "
                 f"you mean {' or '.join(near)}?"
             )
+
+
+def check_schema(schema: Schema, context: Context) -> None:
+    """Hold the schema that a real node is asked to train or test under against what a guarantee needs.
+
+    Raises
+    ------
+    Refused
+        Some of it was read off data, so that no run with it protects anybody.
+    """
+    if schema.leak and not is_simulated(context):
+        raise Refused(f"this node takes part in no run without a guarantee, and the schema has none: {schema.leak}")
 
 
 def check_work(plan: RunPlan, task: Task, context: Context) -> None:
