@@ -17,6 +17,7 @@ from dpforest.audit import needed_repetitions as needed
 from dpforest.audit.functions import bound_for, found_by
 from dpforest.audit.messages import field_rates
 from dpforest.errors import DPForestError
+from dpforest.guarantee import TrustModel
 from dpforest.ledger import Entry, total_epsilon
 from strategies.audit.client_view import ClientView
 from strategies.audit.repetition import Fields, Repetition
@@ -344,7 +345,7 @@ class _Bench:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._worlds: dict[str, World | None] = {world.name: world for world in worlds_of(subject)}
-        if subject.method.unit.name != "record":
+        if subject.task.trust is TrustModel.CENTRAL:
             self._worlds = {SERVER_WORLD: None, **self._worlds}
         self._views: dict[str, View] = {}
         self.left_out: dict[str, str] = {}

@@ -61,8 +61,9 @@ class Subject:
 
     def blank_ledger(self) -> Ledger:
         """A client's ledger at the beginning of the run."""
-        method = self.method
-        return Ledger(self.task.budget, method.unit, method.trust_under(self.task.settings))
+        task = self.task
+        protection = self.method.protection(task.settings, task.unit, task.trust)
+        return Ledger(task.budget, protection.unit, protection.trust)
 
     def rows_of(self, client: int) -> Rows:
         """Rows that a client trains on where it is not the one that is audited."""

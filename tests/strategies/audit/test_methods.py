@@ -49,14 +49,14 @@ CASES: dict[str, dict[str, Any]] = {
 }
 MORE: dict[str, dict[str, Any]] = {
     "boost, pure": {"pure": True, "depth": 1, "trees_per_round": 1, "rounds": 1, "count_share": 9.0, **PURE},
-    "boost, distributed": {**CASES["boost"], "noise": "distributed"},
+    "boost, shared": {**CASES["boost"], "trust": "shared"},
 }
 UNPROTECTED: dict[str, dict[str, Any]] = {
     "fext": {"accounting": "published", "trees": 1, "rounds": 1, "epsilon": 1.0},
     "ldp_bagging": {"accounting": "published", "rounds": 1, "epsilon": 1.0},
     "pp_fgrf": {**GROWN, "accounting": "published", "epsilon": 1.0},
 }
-_OF_RUN = ("epsilon", "delta", "rounds", "clients")
+_OF_RUN = ("epsilon", "delta", "rounds", "clients", "trust")
 NETWORKS = ("dp_sgd", "dp_fedavg")
 
 
@@ -68,7 +68,9 @@ def subject(name: str, case: dict[str, Any], secure: bool = False) -> Subject:
     X, y = table_rows(40)
     rows = schema.check_matrix(X)[0], np.minimum(y, schema.n_outputs - 1)
     budget = Budget(case["epsilon"], case.get("delta", 0.0))
-    task = Task(schema, settings, budget, case.get("rounds", method.default_rounds), case.get("clients", 3), 0)
+    rounds, clients = case.get("rounds", method.default_rounds), case.get("clients", 3)
+    protection = method.protection(settings, trust=case.get("trust"))
+    task = Task(schema, settings, budget, rounds, clients, 0, **protection.for_task())
     return Subject(method.name, task, [rows], rows, "secure" if secure else "seeded")
 
 
@@ -100,7 +102,7 @@ def test_every_method_is_here() -> None:
 
 @pytest.mark.parametrize("name", [*CASES, *MORE])
 def test_a_guarantee_holds_and_half_the_noise_is_caught(name: str) -> None:
-    found = audited(name, CASES.get(name) or MORE[name], 500 if "distributed" in name else 1000)
+    found = audited(name, CASES.get(name) or MORE[name], 500 if "shared" in name else 1000)
     check_holds(found)
     assert found.result.has_power, str(found.result)
 
