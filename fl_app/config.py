@@ -24,7 +24,7 @@ from fl_app.engine.experiment import LEVELS, ConfigurationError, Experiment
 from fl_app.places import conf_folder
 
 # Keys of the configuration that say where a run happens, or that others are made of.
-_NOT_EXPERIMENT = ("engine", "output", "tracking", "objective", "default_delta", "vary")
+_NOT_EXPERIMENT = ("engine", "output", "tracking", "objective", "attack_models", "default_delta", "vary")
 _PRIMARY = "config"
 _SEARCH_PATH = "hydra.searchpath"
 

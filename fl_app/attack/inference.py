@@ -14,6 +14,7 @@ from fl_app.attack.model import Model
 from fl_app.attack.shadows import shadow_model
 from fl_app.attack.target import Pool, Target
 from fl_app.engine.experiment import Experiment
+from fl_app.results.attack import THIS_MODEL, WITHOUT_NOISE
 
 _COLUMNS = 3
 _MOST = 400
@@ -40,10 +41,10 @@ def infer(target: Target, without: Experiment | None, seed: int) -> dict[str, An
     columns = hidden_columns(others_X, others_y, _COLUMNS, seed) if len(others_y) > 1 else []
     if not columns:
         return {"lines": [], "note": "Nothing was inferred: there are no rows of others to learn from."}
-    models = {"this model": target.model}
+    models = {THIS_MODEL: target.model}
     if without is not None:
         masks = {client: np.arange(len(pool.y)) < pool.trained for client, pool in target.pools.items()}
-        models["without noise"] = shadow_model(without, target.clients, target.pools, masks)
+        models[WITHOUT_NOISE] = shadow_model(without, target.clients, target.pools, masks)
     parts = {
         "members": _sample(target, victims, lambda pool: np.arange(pool.trained), rng),
         "others": _sample(target, victims, lambda pool: np.arange(pool.trained, len(pool.y)), rng),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 
 from dpforest.attacks import FALSE_POSITIVES, Shadows, boosting_influence, count_ratio
 from dpforest.attacks.rates import mean_estimate
@@ -16,14 +16,14 @@ from dpforest.growers.candidates import rows_of_trees
 from dpforest.ledger import Ledger
 from dpforest.noise import Seeded
 from fl_app.attack.lines import line, plain
-from fl_app.attack.shadows import FILE, Records, cores, shadow_runs
+from fl_app.attack.shadows import Records, parallel, shadow_runs
 from fl_app.attack.target import Target
 from fl_app.engine.experiment import Experiment
+from fl_app.results.attack import FILE, INFORMED, MODELS_LIKE_IT, THIS, THIS_MODEL
 from strategies.boost.settings import plan_of
 from strategies.method import ClientTask
 from strategies.one_shot.client import grow_trees
 
-INFORMED = "all other rows"
 _CANARIES = 40
 _SEED = 1
 
@@ -54,7 +54,7 @@ def _of_canaries(target: Target, models: int) -> dict[str, Any]:
     scores = Shadows(shadowed.statistics[FILE], shadowed.members).leave_one_out()
     groups = np.repeat(np.arange(models), scores.shape[1])
     name = "likelihood ratio of shadow models with the same other rows"
-    return line("this method", INFORMED, name, "models like it", scores, shadowed.members, groups)
+    return line(THIS, INFORMED, name, MODELS_LIKE_IT, scores, shadowed.members, groups)
 
 
 def _of_counts(target: Target, models: int) -> dict[str, Any]:
@@ -64,13 +64,13 @@ def _of_counts(target: Target, models: int) -> dict[str, Any]:
     X, y = pool.X[: pool.trained], pool.y[: pool.trained]
     canaries = np.random.default_rng(_SEED).choice(len(y), min(_CANARIES, len(y)), replace=False)
     plain_experiment = target.experiment.to_dict()
-    done = Parallel(n_jobs=cores(len(canaries)))(
+    done = parallel(len(canaries))(
         delayed(_count_ratios)(plain_experiment, target.clients, X, y, int(canary), models) for canary in canaries
     )
     scores = np.concatenate(done)
     members = np.tile(np.arange(models) % 2 == 0, len(canaries))
     name = "exact likelihood ratio of the leaf counts"
-    return line("this method", INFORMED, name, "models like it", scores, members, np.arange(len(scores)))
+    return line(THIS, INFORMED, name, MODELS_LIKE_IT, scores, members, np.arange(len(scores)))
 
 
 def _count_ratios(
@@ -129,10 +129,10 @@ def _of_boosting(target: Target) -> Informed:
     }
     name = "most that its epsilon allows, a record" if found.is_pure else "exact Gaussian test, a record"
     return Informed([{
-        "of": "this method",
+        "of": THIS,
         "level": INFORMED,
         "attack": name,
-        "whose": "this model",
+        "whose": THIS_MODEL,
         "area": plain(mean_estimate(found.areas())),
         "balanced_accuracy": plain(mean_estimate(found.balanced_accuracies())),
         "true_positives": {

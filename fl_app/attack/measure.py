@@ -23,16 +23,17 @@ from fl_app.attack.inference import infer
 from fl_app.attack.informed import informed
 from fl_app.attack.lines import line
 from fl_app.attack.rebuilding import rebuild_rows
-from fl_app.attack.shadows import FILE, OUTPUTS, Records, Shadowed, shadow_runs, statistics_of
+from fl_app.attack.shadows import Records, Shadowed, shadow_runs, statistics_of
 from fl_app.attack.target import Target
 from fl_app.config import compose_config, to_experiment
 from fl_app.engine.experiment import Experiment, Privacy
+from fl_app.results.attack import FILE, MODELS_LIKE_IT, OUTPUTS, THIS, THIS_MODEL, WITHOUT_NOISE, own_lines
 
 MODELS = 64
 _SEED = 0
 _MOST_RECORDS = 4000
 # From here on an attack is said to have broken something that protects nothing.
-_BROKEN = {"without noise": 0.55, "fext_published": 0.8}
+_BROKEN = {WITHOUT_NOISE: 0.55, "fext_published": 0.8}
 _ATTACKS = {
     OUTPUTS: "likelihood ratio of the outputs",
     FILE: "likelihood ratio of outputs and of what the file says besides",
@@ -63,7 +64,7 @@ def attack(target: Target, models: int = MODELS) -> dict[str, Any]:
     records = Records.of(target.pools, _MOST_RECORDS, rng)
     allowed = _allowed(target)
     shadowed = _shadow(target, target.experiment, records, models)
-    lines = _of_shadows("this method", shadowed)
+    lines = _of_shadows(THIS, shadowed)
     lines += _of_target(target, records, shadowed)
     controls = {name: _shadow(target, other, records, max(models // 2, 4)) for name, other in _controls(target).items()}
     of_controls = [line for name, each in controls.items() for line in _of_shadows(name, each)]
@@ -105,7 +106,7 @@ def _controls(target: Target) -> dict[str, Experiment]:
     """What an attack must break: the same method without noise, and a published method that guarantees nothing."""
     found: dict[str, Experiment] = {}
     if (without := _without_noise(target)) is not None:
-        found["without noise"] = without
+        found[WITHOUT_NOISE] = without
     score = "accuracy" if target.model.schema.is_classification else "pearson"
     published = to_experiment(compose_config(["strategy=fext_published", f"strategy.score={score}"]))
     found["fext_published"] = dataclasses.replace(
@@ -137,7 +138,7 @@ def _of_shadows(name: str, shadowed: Shadowed) -> list[dict[str, Any]]:
     lines = []
     for level, statistics in shadowed.statistics.items():
         scores = Shadows(statistics, shadowed.members).leave_one_out()
-        lines.append(line(name, level, _ATTACKS[level], "models like it", scores, shadowed.members, models))
+        lines.append(line(name, level, _ATTACKS[level], MODELS_LIKE_IT, scores, shadowed.members, models))
     return lines
 
 
@@ -149,7 +150,7 @@ def _of_target(target: Target, records: Records, shadowed: Shadowed) -> list[dic
     own = statistics_of(target.model, records)
     each = np.arange(len(trained))
     return [
-        line("this method", level, _ATTACKS[level], "this model",
+        line(THIS, level, _ATTACKS[level], THIS_MODEL,
              Shadows(statistics, shadowed.members).ratios(own[level]), trained, each)
         for level, statistics in shadowed.statistics.items()
     ]  # fmt: skip
@@ -167,7 +168,7 @@ def _broken(of_controls: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def in_words(document: Mapping[str, Any], reasons: tuple[str, ...]) -> list[str]:
     """What follows, and what does not."""
-    own = [each for each in document["membership"] if each["of"] == "this method" and each["whose"] != "this model"]
+    own = own_lines(document)
     best = max(own, key=lambda each: each["area"][0])
     reached = f"AUC {_interval(best['area'])} by {best['attack']} ({best['level']})"
     words = []

@@ -16,6 +16,7 @@ from fl_app.attack.model import Model
 from fl_app.attack.shadows import counts_of, shadow_model
 from fl_app.attack.target import Target
 from fl_app.engine.experiment import Experiment
+from fl_app.results.attack import THIS_MODEL, WITHOUT_NOISE
 from strategies.boost.settings import plan_of
 
 _SEEDS = 3
@@ -55,11 +56,11 @@ def rebuild_rows(target: Target, without: Experiment | None, seed: int) -> dict[
         victims = _victims(target, target.model)
     except DPForestError as error:
         return {"lines": [], "note": f"Nothing was rebuilt: {error}."}
-    lines = _lines("this model", victims, _variance(target), seed)
+    lines = _lines(THIS_MODEL, victims, _variance(target), seed)
     if without is not None:
         masks = {client: np.arange(len(pool.y)) < pool.trained for client, pool in target.pools.items()}
         open_model = shadow_model(without, target.clients, target.pools, masks)
-        lines += _lines("without noise", _victims(target, open_model), 0.0, seed)
+        lines += _lines(WITHOUT_NOISE, _victims(target, open_model), 0.0, seed)
     note = (
         f"{len(victims.y)} rows were sought, in {len(Cells.of(victims.forest, victims.trees).features)} columns that "
         "the trees ask; their number was given to the attacker. Compare within one model: another one has other cells."

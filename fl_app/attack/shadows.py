@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 from flwr.app import Context
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
 
 from dpforest.attacks import Part, count_ratios, leaf_counts, own_value_hits
 from fl_app.attack.model import Model
@@ -22,7 +22,9 @@ from fl_app.attack.target import Pool
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.node import ExperimentHost
+from fl_app.interrupts import end_with_parent
 from fl_app.quiet import quiet_frameworks
+from fl_app.results.attack import FILE, OUTPUTS
 from strategies.federation.result import FederatedResult
 from strategies.federation.strategy import MethodStrategy
 from strategies.node.app import NodeApp
@@ -31,7 +33,6 @@ from strategies.node.app import NodeApp
 _CERTAIN = 1e-6
 _FIRST_NODE = 1000
 _FEWEST_IN_PARALLEL = 8
-OUTPUTS, FILE = "outputs", "file"
 Statistics = dict[str, np.ndarray]
 
 
@@ -184,17 +185,16 @@ def shadow_runs(
     seed : int
     """
     plain = experiment.to_dict()
-    done = Parallel(n_jobs=cores(models))(
-        delayed(_one)(plain, clients, records, number, shares, seed) for number in range(models)
-    )
+    done = parallel(models)(delayed(_one)(plain, clients, records, number, shares, seed) for number in range(models))
     levels = done[0][0]
     return Shadowed({level: np.stack([each[0][level] for each in done]) for level in levels},
                     np.stack([each[1] for each in done]))  # fmt: skip
 
 
-def cores(tasks: int) -> int:
+def parallel(tasks: int) -> Parallel:
     """Processes for so many tasks: starting some takes seconds."""
-    return 1 if tasks < _FEWEST_IN_PARALLEL else max(1, os.cpu_count() or 1)
+    jobs = 1 if tasks < _FEWEST_IN_PARALLEL else cpu_count()
+    return Parallel(n_jobs=jobs, initializer=end_with_parent, initargs=(os.getpid(),))
 
 
 def _one(

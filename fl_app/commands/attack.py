@@ -29,7 +29,7 @@ def execute(options: argparse.Namespace) -> int:
     from fl_app.attack.target import Target
     from fl_app.attack.text import attack_table
     from fl_app.quiet import quiet_frameworks
-    from fl_app.results.run_folder import ATTACK, write_attack
+    from fl_app.results.attack import ATTACK, write_attack
 
     quiet_frameworks()
     output = options.output or options.run / ATTACK

@@ -26,7 +26,6 @@ from dpforest.forest.json_format import write_json
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.run import Run
 
-ATTACK = "attack.json"
 FAILED = "FAILED.txt"
 FOREST = "forest.json"
 OVERRIDES = "overrides.yaml"  # of a run that failed before it had a configuration
@@ -233,21 +232,6 @@ def write_provenance(run: Run, path: Path) -> None:
         "clients": [{"id": name, "trees": count} for name, count in sorted(trees.items())],
     }
     write_json(plain, path)
-
-
-def write_attack(found: Mapping[str, Any], path: Path) -> None:
-    """Write what attacks found, whole or not at all.
-
-    Raises
-    ------
-    OSError
-    """
-    partial = path.with_name(f"{PARTIAL}{path.name}-{os.getpid()}")
-    try:
-        partial.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def client_names(experiment: Experiment, noise: str, clients: Iterable[int]) -> dict[int, str]:
