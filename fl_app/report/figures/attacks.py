@@ -35,7 +35,7 @@ def against_attackers(section: Section) -> Iterator[tuple[str, Figure]]:
         for setting in dict.fromkeys(run.setting for run in runs):
             _curve(axes, [run for run in runs if run.setting == setting], section, level)
         axes.axvline(_COIN, color=PUBLISHED, linewidth=0.8)
-        axes.set_title(_TITLES[level], loc="left")
+        axes.set_title(_TITLES[level], loc="left", fontsize=9)
         axes.set_xlabel("AUC of membership inference")
     _bounds(figure.axes, runs)
     figure.axes[0].set_ylabel(section.metric.label)
@@ -79,13 +79,15 @@ def _found(run: FinishedRun) -> Mapping[str, Any]:
 
 
 def _bounds(panels: list[Axes], runs: list[FinishedRun]) -> None:
-    """The largest area that each guarantee allows, over all panels."""
+    """The largest area that each guarantee allows, over all panels and named on the upper edge."""
     most = {
         run.epsilon: run.attack["allowed"]["area"] for run in runs if run.attack is not None and run.attack["allowed"]
     }
-    for axes in panels:
-        for epsilon, area in sorted(most.items()):
+    for axes in panels if most else []:
+        for area in most.values():
             axes.axvline(area, color=PUBLISHED, linewidth=0.8, linestyle=":")
-            axes.annotate(f"ε {rounded_up(epsilon)} allows", (area, 0.01), xycoords=("data", "axes fraction"),
-                          xytext=(-2, 0), textcoords="offset points", rotation=90, ha="right", va="bottom",
-                          fontsize=7, color=PUBLISHED)  # fmt: skip
+        upper = axes.secondary_xaxis("top")
+        upper.set_xticks(list(most.values()), [f"ε {rounded_up(epsilon)}" for epsilon in most], fontsize=7)
+        upper.set_xlabel("the most that epsilon allows", fontsize=7)
+        upper.spines["top"].set_visible(False)
+        upper.tick_params(length=0)
