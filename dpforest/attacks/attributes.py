@@ -43,9 +43,9 @@ class Hidden:
 
 def hidden_columns(X: np.ndarray, y: np.ndarray, most: int, seed: int) -> list[Hidden]:
     """The columns that say most about the target among (other people's) rows, cut at their quartiles."""
-    told = mutual_info_classif(X, _classes(y), random_state=seed)
+    gain = mutual_info_classif(X, _classes(y), random_state=seed)
     found = []
-    for feature in np.argsort(-told, kind="stable"):
+    for feature in np.argsort(-gain, kind="stable"):
         values = X[:, feature]
         edges = np.unique(np.quantile(values, np.arange(1, _CELLS) / _CELLS))
         cells = np.searchsorted(edges, values, side="left")

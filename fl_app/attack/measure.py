@@ -25,7 +25,7 @@ from fl_app.attack.lines import line
 from fl_app.attack.rebuilding import rebuild_rows
 from fl_app.attack.shadows import Records, Shadowed, shadow_runs, statistics_of
 from fl_app.attack.target import Target
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
 from fl_app.engine.experiment import Experiment, Privacy
 from fl_app.results.attack import FILE, MODELS_LIKE_IT, OUTPUTS, THIS, THIS_MODEL, WITHOUT_NOISE, own_lines
 

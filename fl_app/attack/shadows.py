@@ -22,9 +22,9 @@ from fl_app.attack.target import Pool
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.node import ExperimentHost
-from fl_app.interrupts import end_with_parent
-from fl_app.quiet import quiet_frameworks
 from fl_app.results.attack import FILE, OUTPUTS
+from fl_app.terminal.interrupts import end_with_parent
+from fl_app.terminal.quiet import quiet_frameworks
 from strategies.federation.result import FederatedResult
 from strategies.federation.strategy import MethodStrategy
 from strategies.node.app import NodeApp

@@ -28,8 +28,8 @@ def execute(options: argparse.Namespace) -> int:
     from fl_app.attack.measure import MODELS, attack
     from fl_app.attack.target import Target
     from fl_app.attack.text import attack_table
-    from fl_app.quiet import quiet_frameworks
     from fl_app.results.attack import ATTACK, write_attack
+    from fl_app.terminal.quiet import quiet_frameworks
 
     quiet_frameworks()
     output = options.output or options.run / ATTACK

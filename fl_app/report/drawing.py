@@ -9,10 +9,10 @@ from pathlib import Path
 
 from joblib import Parallel, cpu_count, delayed
 
-from fl_app.interrupts import end_with_parent
 from fl_app.report.answer import Answer
 from fl_app.report.figures.catalogue import Entry, Subject, entries_for, order_of, whole
 from fl_app.report.sections import Family
+from fl_app.terminal.interrupts import end_with_parent
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def against_attackers(section: Section) -> Iterator[tuple[str, Figure]]:
 
 def _curve(axes: Axes, runs: list[FinishedRun], section: Section, level: str) -> None:
     """A setting's runs, a mark an epsilon, joined in its order; hollow where nothing is guaranteed."""
-    look = section.looks[runs[0].setting]
+    style = section.styles[runs[0].setting]
     points = []
     for epsilon in sorted({run.epsilon for run in runs}):
         same = [run for run in runs if run.epsilon == epsilon]
@@ -59,18 +59,18 @@ def _curve(axes: Axes, runs: list[FinishedRun], section: Section, level: str) ->
             points.append((epsilon, area, score, all(run.guarantee.holds for run in same)))
     if not points:
         return
-    axes.plot([area[0] for _, area, _, _ in points], [score for _, _, score, _ in points], color=look.colour,
-              linestyle=look.line, linewidth=0.9, alpha=0.6)  # fmt: skip
+    axes.plot([area[0] for _, area, _, _ in points], [score for _, _, score, _ in points], color=style.colour,
+              linestyle=style.line, linewidth=0.9, alpha=0.6)  # fmt: skip
     label = f"{runs[0].setting} ({guarantee_words(runs[0])})"
     for number, (epsilon, area, score, holds) in enumerate(points):
         axes.errorbar(
-            area[0], score, xerr=[[max(area[0] - area[1], 0)], [max(area[2] - area[0], 0)]], color=look.colour,
-            marker=look.marker, markersize=5, markerfacecolor=look.colour if holds else "white", linestyle="none",
+            area[0], score, xerr=[[max(area[0] - area[1], 0)], [max(area[2] - area[0], 0)]], color=style.colour,
+            marker=style.marker, markersize=5, markerfacecolor=style.colour if holds else "white", linestyle="none",
             capsize=2, linewidth=1, label="_nolegend_" if number else label,
         )  # fmt: skip
         name = "∞" if np.isinf(epsilon) else rounded_up(epsilon)
         axes.annotate(name, (area[0], score), xytext=(4, 4), textcoords="offset points", fontsize=7,
-                      color=look.colour)  # fmt: skip
+                      color=style.colour)  # fmt: skip
 
 
 def _found(run: FinishedRun) -> Mapping[str, Any]:

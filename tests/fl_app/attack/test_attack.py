@@ -12,9 +12,9 @@ from fl_app.attack.target import Target
 from fl_app.attack.text import attack_table
 from fl_app.client_app import app as client_app
 from fl_app.commands.cli import main
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
 from fl_app.engine.in_process import in_process
-from fl_app.jobs import run_job
+from fl_app.jobs.record import run_job
 from fl_app.results.attack import FILE, INFORMED, OUTPUTS, own_lines, strongest
 from fl_app.results.finished import read_run
 from fl_app.results.shapes import check_attack
