@@ -94,8 +94,8 @@ class Model:
         forest = self.own.get(client, self.forest)
         if forest is None:
             return None
-        if client in self.owners and not self.is_own:
-            return forest, trees_of(forest, self.owners[client])
+        if self.owners and not self.is_own:
+            return forest, trees_of(forest, self.owners.get(client, ""))
         return forest, np.arange(forest.n_trees)
 
     def has_owners(self) -> bool:

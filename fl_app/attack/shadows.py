@@ -118,11 +118,13 @@ def shadow_model(
 def statistics_of(model: Model, records: Records) -> Statistics:
     """What a model says about each record, by what is known of the model; shape (n_records, n_statistics) each."""
     outputs, file = [], []
+    in_files = _of_files(model, records.pools)
     for client, rows in records.asked.items():
         pool = records.pools[client]
         found = model.predict(pool.X[rows], client)
         outputs.append(_of_outputs(found, pool.y[rows], model))
-        file.append(np.column_stack([outputs[-1], *_of_file(model, client, pool, rows, found)]))
+        more = in_files[client][rows] if client in in_files else _of_network(found, model)
+        file.append(np.column_stack([outputs[-1], more]))
     return {OUTPUTS: np.concatenate(outputs), FILE: np.concatenate(file)}
 
 
@@ -136,20 +138,33 @@ def _of_outputs(found: np.ndarray, y: np.ndarray, model: Model) -> np.ndarray:
     return (np.log(chance) - np.log1p(-chance))[:, None]
 
 
-def _of_file(model: Model, client: int, pool: Pool, rows: np.ndarray, found: np.ndarray) -> list[np.ndarray]:
-    """What the file says besides outputs: of a forest, counts and thresholds; of a network, its second choice."""
-    forest_of = model.forest_of(client)
-    if forest_of is None:
-        if not model.schema.is_classification:
-            return []
-        second = np.sort(found, axis=1)[:, -2]
-        return [np.log(np.maximum(second, _CERTAIN))]
-    forest, trees = forest_of
-    if not len(trees):
-        return [np.zeros(len(rows)), np.zeros(len(rows))]
-    part = Part(trees, pool.X, pool.y)
-    ratio = count_ratios(forest, counts_of(model, forest), part)
-    return [ratio[rows], own_value_hits(forest, part)[rows]]
+def _of_network(found: np.ndarray, model: Model) -> np.ndarray:
+    """What a network says besides its first choice: its second one."""
+    if not model.schema.is_classification:
+        return np.empty((len(found), 0))
+    return np.log(np.maximum(np.sort(found, axis=1)[:, -2:-1], _CERTAIN))
+
+
+def _of_files(model: Model, pools: Mapping[int, Pool]) -> dict[int, np.ndarray]:
+    """What forests say besides outputs of all records of each pool: by counts, and by thresholds; none of a network."""
+    # Trees that are no single client's have learned from all clients' records.
+    alone = model.is_own or model.has_owners()
+    groups = [[client] for client in pools] if alone else [list(pools)]
+    found: dict[int, np.ndarray] = {}
+    for clients in groups:
+        forest_of = model.forest_of(clients[0])
+        if forest_of is None:
+            return {}
+        forest, trees = forest_of
+        X, y = (np.concatenate([getattr(pools[client], name) for client in clients]) for name in ("X", "y"))
+        part = Part(trees, X, y)
+        both = np.zeros((len(y), 2))
+        if len(trees):
+            both[:, 0] = count_ratios(forest, counts_of(model, forest), part)
+            both[:, 1] = own_value_hits(forest, part)
+        ends = np.cumsum([len(pools[client].y) for client in clients])
+        found |= dict(zip(clients, np.split(both, ends[:-1]), strict=True))
+    return found
 
 
 def counts_of(model: Model, forest: Any) -> np.ndarray:

@@ -6,8 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
+from dpforest.attacks import Part, count_ratios, leaf_counts
 from fl_app.attack.measure import attack
-from fl_app.attack.shadows import Records, shadow_runs
+from fl_app.attack.shadows import Records, shadow_runs, statistics_of
 from fl_app.attack.target import Target
 from fl_app.attack.text import attack_table
 from fl_app.client_app import app as client_app
@@ -116,6 +117,15 @@ def test_boosting_has_its_exact_influence(place):
     assert 0 < found["influence"]["mean"] <= found["influence"]["largest"] <= found["influence"]["paid"]
     exact = next(line for line in found["membership"] if line["level"] == INFORMED)
     assert exact["area"][2] <= found["allowed"]["area"]
+
+
+def test_trees_of_all_clients_are_read_with_all_clients_records(place):
+    target = Target.of(run(place, "boost", "strategy=boost", "privacy.epsilon=4", "strategy.depth=2", "rounds=3"))
+    records = Records.of(target.pools, 1000, np.random.default_rng(0))
+    forest = target.model.forest
+    X, y = (np.concatenate([getattr(pool, name) for pool in target.pools.values()]) for name in ("X", "y"))
+    expected = count_ratios(forest, leaf_counts(forest), Part(np.arange(forest.n_trees), X, y))
+    assert (statistics_of(target.model, records)[FILE][:, 1] == expected).all()
 
 
 @pytest.mark.parametrize("strategy", ["ldp_bagging", "lrf"])
