@@ -25,6 +25,8 @@ from strategies.method import ClientTask
 from strategies.one_shot.client import grow_trees
 
 _CANARIES = 40
+# Epsilon of a count that stands for one without noise, of which a ratio is infinite.
+_CERTAIN = 50.0
 _SEED = 1
 
 
@@ -39,7 +41,7 @@ class Informed:
 def informed(target: Target, models: int) -> Informed:
     """What an attacker gets who knows all rows but one: by exact likelihood ratios where the method's are known."""
     name, settings = target.run.method, target.experiment.settings
-    if target.spends and name == "one_shot" and settings.selection != "noisy_counts":
+    if name == "one_shot" and settings.selection != "noisy_counts":
         return Informed([_of_counts(target, models)])
     if target.spends and name == "boost" and target.model.schema.is_classification:
         return _of_boosting(target)
@@ -94,7 +96,7 @@ def _count_ratios(
             simulated=True,
         )
         grown = grow_trees(own, X[rows], y[rows])
-        epsilon = leaf_epsilon(grown.settings, grown.epsilon, task.schema.n_features)
+        epsilon = min(leaf_epsilon(grown.settings, grown.epsilon, task.schema.n_features), _CERTAIN)
         # Whoever knows all other rows is granted which of them each tree was grown on.
         parts = rows_of_trees(grown.settings, len(y[rows]), Seeded(seed))
         leaf = grown.forest.apply(X[-1:])[0]

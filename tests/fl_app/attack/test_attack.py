@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpforest.attacks import Part, count_ratios, leaf_counts
+from fl_app.attack.informed import informed
 from fl_app.attack.measure import attack
 from fl_app.attack.shadows import Records, shadow_runs, statistics_of
 from fl_app.attack.target import Target
@@ -192,3 +193,9 @@ def test_a_run_that_keeps_its_models_has_nothing_to_attack(place, capsys):
     folder = run(place, "standalone", "strategy=standalone")
     assert main(["attack", str(folder), "--models", "4"]) == 1
     assert "strategy=standalone publishes none" in capsys.readouterr().err
+
+
+def test_who_knows_all_other_rows_reads_a_record_off_counts_without_noise(place):
+    target = Target.of(run(place, "exact", "privacy=none"))
+    (line,) = informed(target, 4).lines
+    assert line["area"][0] == pytest.approx(1.0)
