@@ -33,6 +33,7 @@ COMMANDS = {
     "compare": Command("fl_app.commands.compare", "tables of many runs, and which method is best"),
     "report": Command("fl_app.commands.report", "one page of many runs, with figures"),
     "audit": Command("fl_app.commands.audit", "measure what a client gives away, against its guarantee"),
+    "attack": Command("fl_app.commands.attack", "what an attacker gets from a finished run"),
     "predict": Command("fl_app.commands.predict", "predict new rows with a finished forest"),
     "export": Command("fl_app.commands.export", "write a forest for other programs"),
     "data check": Command("fl_app.commands.data_check", "what is wrong with recordings or tables, by file and line"),

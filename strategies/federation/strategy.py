@@ -17,7 +17,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from dpforest.errors import DPForestError, one_line
-from dpforest.ledger import Ledger, rounded_up
+from dpforest.ledger import rounded_up
 from dpforest.schema import FROM_DATA
 from strategies.federation.cohort import Cohort
 from strategies.federation.evaluation import Evaluation, has_metrics, read_evaluation, refusal, refuses
@@ -169,7 +169,7 @@ class MethodStrategy(Strategy, Generic[R]):
         nodes = self._nodes or roster(grid, wait_for_nodes(grid, 1, timeout), timeout)
         cohort = plan.cohort(nodes)
         self._side = plan.method.server(replace(plan.server_task(cohort.total), deployed=is_deployed(grid)))
-        blank = Ledger(plan.budget, plan.protection.unit, plan.protection.trust)
+        blank = plan.protection.ledger(plan.budget)
         if leak := self._side.task.schema.leak:
             blank.unprotected(leak, FROM_DATA)
         self._ledgers = Ledgers(blank)

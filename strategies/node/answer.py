@@ -299,7 +299,7 @@ def _ledger(asked: _Asked, schema: Schema) -> Ledger:
         spend_lifetime_budget(asked.plan, asked.context)
     state = asked.context.state
     state.clear()
-    ledger = Ledger(asked.plan.budget, asked.plan.protection.unit, asked.plan.protection.trust)
+    ledger = asked.plan.protection.ledger(asked.plan.budget)
     if schema.leak:
         ledger.unprotected(schema.leak, FROM_DATA)
     state[_STATE] = ConfigRecord({"run": run, "terms": terms, "ledger": json.dumps(ledger.to_dict())})
