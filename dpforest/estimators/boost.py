@@ -39,7 +39,8 @@ class PrivateBoostClassifier(PrivateClassifier):
         All classes that exist, whether or not the data holds them.
     rounds : int
         How often sums are asked; each round adds ``trees_per_round`` trees.
-    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration
+    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration, \
+    linear_share
         See `dpforest.boosting.BoostSettings`.
     schema : Schema or None
         Takes the place of ``bounds``, ``categories``, ``missing`` and ``classes``; its classes are text.
@@ -95,6 +96,7 @@ class PrivateBoostClassifier(PrivateClassifier):
         step: float | str = BoostSettings.step,
         shrinkage: float | str = BoostSettings.shrinkage,
         exploration: float = BoostSettings.exploration,
+        linear_share: float | str = BoostSettings.linear_share,
         schema: Schema | None = None,
         out_of_bounds: str = "clip",
         random_state: Any = None,
@@ -117,6 +119,7 @@ class PrivateBoostClassifier(PrivateClassifier):
         self.step = step
         self.shrinkage = shrinkage
         self.exploration = exploration
+        self.linear_share = linear_share
         self.schema = schema
         self.out_of_bounds = out_of_bounds
         self.random_state = random_state
@@ -171,7 +174,8 @@ class PrivateBoostRegressor(PrivateRegressor):
         Public range of the target.
     rounds : int
         How often sums are asked; each round adds ``trees_per_round`` trees.
-    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration
+    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration, \
+    linear_share
         See `dpforest.boosting.BoostSettings`.
     schema : Schema or None
         Takes the place of ``bounds``, ``categories``, ``missing`` and ``target_range``.
@@ -223,6 +227,7 @@ class PrivateBoostRegressor(PrivateRegressor):
         step: float | str = BoostSettings.step,
         shrinkage: float | str = BoostSettings.shrinkage,
         exploration: float = BoostSettings.exploration,
+        linear_share: float | str = BoostSettings.linear_share,
         schema: Schema | None = None,
         out_of_bounds: str = "clip",
         random_state: Any = None,
@@ -245,6 +250,7 @@ class PrivateBoostRegressor(PrivateRegressor):
         self.step = step
         self.shrinkage = shrinkage
         self.exploration = exploration
+        self.linear_share = linear_share
         self.schema = schema
         self.out_of_bounds = out_of_bounds
         self.random_state = random_state

@@ -7,25 +7,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpforest.boosting import BoostPlan, Round, Start, Structure
+from dpforest.boosting import BoostPlan, Layout, Round, Standard, Start, Structure
 from dpforest.boosting.booster import LARGEST_WEIGHT
 from dpforest.boosting.columns import Columns
+from dpforest.boosting.linear import basis_size
 from dpforest.boosting.settings import MAX_DEPTH
+from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.schema import Schema
 from strategies.messages import BadMessage
 from strategies.method import Arrays
 
 SUMS = "sums"
+HISTOGRAMS, MOMENTS, TREES = "histograms", "moments", "trees"  # what a message asks for
 _CUTS, _BASE, _CLIP = "start.cuts", "start.base", "start.clip"
+_CENTRE, _SCALE = "start.centre", "start.scale"
 _FEATURE, _SPLIT, _GROUPS = "feature", "split", "groups"
 _FIRST, _PAST_FEATURE, _PAST_SPLIT = "past.first", "past.feature", "past.split"
-_PAST_GROUPS, _PAST_WEIGHTS = "past.groups", "past.weights"
+_PAST_GROUPS, _PAST_WEIGHTS, _PAST_COEFFICIENTS = "past.groups", "past.weights", "past.coefficients"
 # A client rounds its noised sums to this part of the noise's deviation or less: it costs next to nothing in
 # accuracy (1/768 of the variance), and saves bytes.
 _PARTS = 8
 # Inside these no gradient overflows, nor loses digits that its clipped length depends on.
 _SMALLEST_CLIP, _LARGEST_CLIP = 1e-9, 1e9
 _LARGEST_BASE = 1e3
+# Inside these, cells in standard units are finite, and so are thresholds between them, in single precision.
+_SMALLEST_SCALE, _LARGEST_CENTRE = 1e-35, 1e36
 # How many deviations noise may explain.
 _DEVIATIONS = 12
 
@@ -40,16 +46,67 @@ class Asked:
         None where the client has it already.
     first : int
         Number of the first finished round in ``past``, from 0.
-    past : list of (Structure, weights)
-        Finished rounds that the client may not know.
+    past : list of Finished
+        Rounds that the client may not know.
     structure : Structure
         Trees to fill.
     """
 
     start: Start | None
     first: int
-    past: list[tuple[Structure, np.ndarray]]
+    past: list[Finished]
     structure: Structure
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a finished round adds to scores; as in `Round`."""
+
+    structure: Structure
+    weights: np.ndarray
+    coefficients: np.ndarray
+
+
+def asked_mechanism(plan: BoostPlan, step: object) -> DiscreteGaussianSums | DiscreteLaplaceCounts:
+    """What noises the answer to a message.
+
+    Raises
+    ------
+    BadMessage
+        There is no such step in this plan.
+    """
+    if step == HISTOGRAMS:
+        return plan.marginals
+    if step == MOMENTS and plan.linear:
+        return plan.linear.moments
+    if step == TREES:
+        return plan.sums
+    raise BadMessage(f"the message asks for {step!r}, which this run does not have")
+
+
+def write_standard(standard: Standard) -> dict[str, np.ndarray]:
+    """Arrays of a message that asks for moments; `read_standard` reads them back."""
+    return {_CENTRE: standard.centre, _SCALE: standard.scale}
+
+
+def read_standard(arrays: Arrays, schema: Schema) -> Standard:
+    """Standard units that a server sends, with every number checked.
+
+    Raises
+    ------
+    BadMessage
+        An array is missing, of the wrong type or shape, or holds numbers that are not allowed.
+    """
+    shape = (len(Columns(schema).numeric),)
+    centre, scale = (_take(arrays, name, "f", shape).astype(np.float32) for name in (_CENTRE, _SCALE))
+    sound = np.abs(centre) <= _LARGEST_CENTRE
+    sound &= (scale >= _SMALLEST_SCALE) & (scale <= _LARGEST_CENTRE)
+    if not sound.all():
+        raise BadMessage(
+            f"standard units need centres at most {_LARGEST_CENTRE:g} from 0 and scales from {_SMALLEST_SCALE:g} to "
+            f"{_LARGEST_CENTRE:g}"
+        )
+    return Standard(centre, scale)
 
 
 def write_round(start: Start | None, first: int, past: list[Round], structure: Structure) -> dict[str, np.ndarray]:
@@ -61,6 +118,8 @@ def write_round(start: Start | None, first: int, past: list[Round], structure: S
             _BASE: start.base,
             _CLIP: np.array([start.clip]),
         }
+        if start.standard is not None:
+            arrays |= write_standard(start.standard)
     if past:
         arrays |= {
             _PAST_FEATURE: np.stack([_narrow(done.structure.feature) for done in past]),
@@ -68,6 +127,8 @@ def write_round(start: Start | None, first: int, past: list[Round], structure: S
             _PAST_GROUPS: np.stack([done.structure.groups for done in past]),
             _PAST_WEIGHTS: np.stack([done.weights for done in past]).astype(np.float16),
         }
+        if past[0].coefficients.size:
+            arrays[_PAST_COEFFICIENTS] = np.stack([done.coefficients for done in past]).astype(np.float16)
     return arrays
 
 
@@ -96,7 +157,7 @@ def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
                 f"the clip {clip:g} must lie from {_SMALLEST_CLIP:g} to {_LARGEST_CLIP:g}, and first scores at "
                 f"most {_LARGEST_BASE:g} from 0"
             )
-        start = Start(cuts, base, clip)
+        start = Start(cuts, base, clip, read_standard(arrays, schema) if plan.linear else None)
     past = []
     if _PAST_WEIGHTS in arrays:
         trees = plan.trees_per_round
@@ -107,12 +168,24 @@ def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
         groups = _take(arrays, _PAST_GROUPS, "u", (len(weights), *_groups_shape(columns)))
         if (np.abs(weights) > LARGEST_WEIGHT).any():
             raise BadMessage(f"a leaf changes a score by more than {LARGEST_WEIGHT:g}")
-        for f, s, g, w in zip(feature, split, groups, weights, strict=True):
-            past.append((_structure(f, s, g, columns, settings.cuts), np.ascontiguousarray(w)))
+        coefficients = _past_coefficients(arrays, len(weights), schema, plan)
+        for f, s, g, w, c in zip(feature, split, groups, weights, coefficients, strict=True):
+            structure = _structure(f, s, g, columns, settings.cuts)
+            past.append(Finished(structure, np.ascontiguousarray(w), np.ascontiguousarray(c)))
     feature = _take(arrays, _FEATURE, "u", (plan.trees_per_round, -1))
     split = _take(arrays, _SPLIT, "u", feature.shape)
     groups = _take(arrays, _GROUPS, "u", _groups_shape(columns))
     return Asked(start, first, past, _structure(feature, split, groups, columns, settings.cuts))
+
+
+def _past_coefficients(arrays: Arrays, rounds: int, schema: Schema, plan: BoostPlan) -> np.ndarray:
+    if not plan.linear:
+        return np.zeros((rounds, 0, schema.n_outputs), dtype=np.float32)
+    shape = (rounds, basis_size(Columns(schema)), schema.n_outputs)
+    coefficients = _take(arrays, _PAST_COEFFICIENTS, "f", shape).astype(np.float32, copy=False)
+    if (np.abs(coefficients) > LARGEST_WEIGHT).any():
+        raise BadMessage(f"a coefficient changes by more than {LARGEST_WEIGHT:g}")
+    return coefficients
 
 
 def write_sums(noised: np.ndarray, deviation: float) -> dict[str, np.ndarray]:
@@ -142,23 +215,29 @@ def read_sums(arrays: Arrays, shape: tuple[int, ...], deviation: float) -> np.nd
     return sums.astype(np.int64) * unit
 
 
-def check_leaf_sums(sums: np.ndarray, plan: BoostPlan, deviation: float) -> None:
+def check_round_sums(sums: np.ndarray, layout: Layout, plan: BoostPlan, deviation: float) -> None:
     """Refuse sums of gradients that the counts beside them and noise cannot explain.
 
     Raises
     ------
     BadMessage
-        A record can add ``unit`` at most, and adds ``count_unit`` to the count.
+        A record can add ``unit`` to a tree and ``linear.unit`` to the linear part at most, and adds ``count_unit`` to
+        the count.
     """
-    per_count = plan.unit / plan.count_unit
-    # A client rounds to a part of the deviation, and records are whole.
-    room = _DEVIATIONS * (deviation + plan.unit) * (1 + per_count)
-    explained = per_count * np.maximum(sums[..., -1:], 0).astype(np.float64) + room
-    beyond = np.abs(sums[..., :-1]) > explained
-    if beyond.any():
-        raise BadMessage(
-            f"{int(beyond.sum())} sums of gradients are beyond what the counts of their leaves allow at this clip"
-        )
+    leaves, linear = layout.parts(sums)
+    counts = np.maximum(leaves[..., -1:], 0).astype(np.float64)
+    parts = [(leaves[..., :-1], plan.unit, counts, 1)]
+    if plan.linear:  # the counts of a tree add up to those of all records, and so does their noise
+        parts.append((linear, plan.linear.unit, counts[0].sum(keepdims=True), layout.leaves[1]))
+    for values, unit, count, added in parts:
+        per_count = unit / plan.count_unit
+        # A client rounds to a part of the deviation, and records are whole.
+        room = _DEVIATIONS * (deviation + unit) * (1 + per_count * math.sqrt(added))
+        beyond = np.abs(values) > per_count * count + room
+        if beyond.any():
+            raise BadMessage(
+                f"{int(beyond.sum())} sums of gradients are beyond what the counts of their leaves allow at this clip"
+            )
 
 
 def _sent_unit(deviation: float) -> int:
