@@ -98,7 +98,8 @@ def read_standard(arrays: Arrays, schema: Schema) -> Standard:
         An array is missing, of the wrong type or shape, or holds numbers that are not allowed.
     """
     shape = (len(Columns(schema).numeric),)
-    centre, scale = (_take(arrays, name, "f", shape).astype(np.float32) for name in (_CENTRE, _SCALE))
+    with np.errstate(over="ignore"):  # what single precision cannot hold is refused below
+        centre, scale = (_take(arrays, name, "f", shape).astype(np.float32) for name in (_CENTRE, _SCALE))
     sound = np.abs(centre) <= _LARGEST_CENTRE
     sound &= (scale >= _SMALLEST_SCALE) & (scale <= _LARGEST_CENTRE)
     if not sound.all():
