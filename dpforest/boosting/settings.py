@@ -209,7 +209,10 @@ class BoostPlan:
         return max(1, min(self._deepest(records * strength, parties), carried, _DEEPEST_AUTO))
 
     def stands_out(self, records: float, parties: int) -> bool:
-        """Whether so many records come to at least depth 1."""
+        """Whether so many records come to at least depth 1, if trees had the linear part's share of the budget too."""
+        if self.linear is not None and isinstance(self.sums, DiscreteGaussianSums):
+            of_trees = self.trees_per_round * (self.unit**2 + self.count_unit**2)
+            records *= math.sqrt(self.sums.squared_sensitivity / of_trees)
         return self._deepest(records, parties) >= 1
 
     def _deepest(self, records: float, parties: int) -> int:

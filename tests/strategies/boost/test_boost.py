@@ -320,11 +320,15 @@ def test_too_few_records_for_a_tree_are_refused_whatever_epsilon() -> None:
 
 def test_noise_that_drowns_every_tree_is_refused_with_what_would_do() -> None:
     schema = Schema(SCHEMA.features, classes=SCHEMA.classes, rows=600)
-    options = {"schema": schema, "depth": "auto", "trees_per_round": 8}
-    with pytest.raises(DPForestError, match=r"privacy.epsilon=0.001 leaves no tree .* from (\S+) on") as refused:
-        Federation(budget=Budget(0.001, 1e-6), **options)
-    enough = float(str(refused.value).split("from ")[1].split(" on")[0])
-    Federation(budget=Budget(enough * 1.1, 1e-6), **options)
+    found = []
+    for linear_share in (0, 0.5):
+        options = {"schema": schema, "depth": "auto", "trees_per_round": 8, "linear_share": linear_share}
+        with pytest.raises(DPForestError, match=r"privacy.epsilon=0.001 leaves no tree .* from (\S+) on") as refused:
+            Federation(budget=Budget(0.001, 1e-6), **options)
+        enough = float(str(refused.value).split("from ")[1].split(" on")[0])
+        Federation(budget=Budget(enough * 1.1, 1e-6), **options)
+        found.append(enough)
+    assert found[1] == pytest.approx(found[0], rel=0.15), "a linear part hardly asks for more"
 
 
 @pytest.mark.parametrize(
