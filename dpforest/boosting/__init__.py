@@ -4,7 +4,7 @@ Each round, every record adds its clipped gradient of the loss and a count to on
 noised, and a shrunken Newton step follows. The structure is random, so only sums are asked, which add up over data
 owners: with secure aggregation the noise of all of them together need not be more than that of one.
 
-Where data is small, a linear part learns beside the trees from the same gradients; see `dpforest.boosting.linear`.
+Where data is small, a linear part learns with the trees, from the same gradients; see `dpforest.boosting.linear`.
 """
 
 from dpforest.boosting.booster import Booster, Layout, Round, Start

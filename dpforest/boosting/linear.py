@@ -1,6 +1,6 @@
 """The linear part of boosting: what trees of random structure are slow to find where data is small.
 
-A score gets ``phi(x) @ coefficients`` beside its trees, ``phi`` holding every numeric column in standard units, the
+A score gets ``phi(x) @ coefficients`` next to its trees, ``phi`` holding every numeric column in standard units, the
 values of the categorical ones as 0 and 1, and a constant, all over the root of their number. Each round the parties
 release the sum of ``gradient x phi`` in one vector with the sums of the trees; the server takes a step with momentum.
 
@@ -8,7 +8,7 @@ release the sum of ``gradient x phi`` in one vector with the sums of the trees; 
 ``unit`` at most (`kernels.class_gradients`), so their outer product has a norm of ``unit`` at most. It is scaled to
 ``LinearPlan.unit`` less a part in 10^9, which covers the rounding of a product of doubles, and cut off towards zero,
 which makes no coordinate larger. So a record adds a vector of whole numbers of norm at most ``LinearPlan.unit`` to the
-linear sums, beside those it adds to the trees; the squared norms of all add up to the squared sensitivity of a round.
+linear sums, next to those it adds to the trees; the squared norms of all add up to the squared sensitivity of a round.
 
 *Standard units.* Mean and variance of the columns come from noised moments, twice: first in units of the public
 bounds, then in those that the first came to, where the same noise is a smaller part of a column's spread (as in Biswas

@@ -73,9 +73,9 @@ class BoostSettings(Settings):
     exploration
         Part of the chance of being asked that all features share equally; the rest follows the noised gains.
     linear_share
-        Part of the budget for a linear part beside the trees; 0 for none, and always with ``pure``. ``auto`` gives half
-        where the number of records times mu is small (from 15 on), less where it is larger, and beyond that little to a
-        regression and nothing to classes.
+        Part of the budget for a linear part; 0: trees only, as always with ``pure``. ``auto`` follows the number of
+        records times mu: half where that is small (but from 15 on), less where it is larger, and beyond that little for
+        a regression and nothing for classes.
     """
 
     trees_per_round: Annotated[int, Range(1, 1000)] | Auto = "auto"

@@ -124,7 +124,7 @@ def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureT
     """
     settings = task.settings
     outputs = task.schema.n_outputs + 1
-    # The linear part is small beside so many leaves, but where a table has very many columns.
+    # The linear part is small against so many leaves, but where a table has very many columns.
     linear = plan.rounds * basis_size(Columns(task.schema)) * outputs
     draws = task.clients * (outputs * plan.trees * _MOST_LEAVES + linear)
     moments = _share(plan.linear.moments) if plan.linear else 0.0
