@@ -33,8 +33,8 @@ _LEAST_LINEAR_UNIT = 2**12
 # asks one column a node, so that with more columns than `_MANY_COLUMNS` it takes more signal for trees to find all.
 _LINEAR_SHARE, _ENOUGH_SIGNAL, _MANY_COLUMNS = 0.5, 1000.0, 40
 _LEAST_LINEAR_SHARE = 0.15
-# Records times mu below which neither part finds much, and a slope over all columns is mostly noise.
-_LEAST_SIGNAL = 15.0
+# Records times mu, over the root of the number of columns, from which on noised moments say something about units.
+_LEAST_SIGNAL = 10.0
 _MOMENT_ROUNDS = 2
 _MOMENT_SHARE = 0.1  # of the linear part's
 _MARGINALS = "marginal histograms of features and target"
@@ -74,8 +74,8 @@ class BoostSettings(Settings):
         Part of the chance of being asked that all features share equally; the rest follows the noised gains.
     linear_share
         Part of the budget for a linear part; 0: trees only, as always with ``pure``. ``auto`` follows the number of
-        records times mu: half where that is small (but from 15 on), less where it is larger, and beyond that little for
-        a regression and nothing for classes.
+        records times mu: nothing below 10 roots of the number of columns, then half, less where there is more, and at
+        last little for a regression and nothing for classes.
     """
 
     trees_per_round: Annotated[int, Range(1, 1000)] | Auto = "auto"
@@ -322,9 +322,10 @@ def _linear_share(settings: BoostSettings, schema: Schema, signal: float) -> flo
     """Share of the budget that the linear part takes, from public facts (and the released number of records)."""
     if settings.linear_share != "auto":
         return float(settings.linear_share)
-    if signal < _LEAST_SIGNAL:
+    columns = Columns(schema).number
+    if signal < _LEAST_SIGNAL * math.sqrt(columns):
         return 0.0
-    per_column = signal * min(1.0, _MANY_COLUMNS / Columns(schema).number)
+    per_column = signal * min(1.0, _MANY_COLUMNS / columns)
     share = max(_LEAST_LINEAR_SHARE, _LINEAR_SHARE * min(1.0, _ENOUGH_SIGNAL / per_column))
     # A regression keeps it whatever the budget: trees are slow to add up to a slope. Classes at last need trees alone.
     return share if share > _LEAST_LINEAR_SHARE or not schema.is_classification else 0.0
