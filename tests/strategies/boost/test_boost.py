@@ -14,6 +14,7 @@ import pytest
 from federation import SCHEMA, Federation, table
 
 from dpforest.boosting import Records, boost, release_moments
+from dpforest.boosting.bins import marginal_shape
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.forest import load
 from dpforest.ledger import Budget, Ledger
@@ -382,12 +383,17 @@ def test_unsound_sums_cost_their_sender_only(change, message: str) -> None:
     assert run.accuracy() > 0.6
 
 
-def added(number: int, *cells: Any) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+HISTOGRAMS, LEAVES = marginal_shape(SCHEMA, 16), (2, 8, 4)
+
+
+def added(
+    number: int, *cells: Any, shape: tuple[int, ...] = HISTOGRAMS
+) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
     """A number added to some cells of the sums."""
 
     def change(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         sums = arrays["sums"].astype(np.int64)
-        sums[cells] += number
+        sums.reshape(shape)[cells] += number
         return {"sums": sums}
 
     return change
@@ -418,9 +424,9 @@ def test_histograms_that_no_records_have_cost_their_sender_only(change, message:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (added(10**9, 0, 0, -1), "the trees are of .* must be of equally many"),
-        (added(-(10**9), slice(None), 0, -1), "a leaf holds .* which no noise explains"),
-        (added(10**15, slice(None), 0, -1), "the trees are of .* at most 600000 are believed"),
+        (added(10**9, 0, 0, -1, shape=LEAVES), "the trees are of .* must be of equally many"),
+        (added(-(10**9), slice(None), 0, -1, shape=LEAVES), "a leaf holds .* which no noise explains"),
+        (added(10**15, slice(None), 0, -1, shape=LEAVES), "the trees are of .* at most 600000 are believed"),
     ],
     ids=["one tree", "negative", "too many"],
 )
