@@ -10,6 +10,7 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
 from dpforest.errors import DPForestError
+from strategies.federation.traffic import send_and_receive
 from strategies.messages import CONFIG, BadMessage, read_config
 
 log = logging.getLogger(__name__)
@@ -33,15 +34,25 @@ def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> list[int]:
         time.sleep(0.1)
 
 
-def wait_for(grid: Grid, nodes: Mapping[int, int], is_enough: Callable[[set[int]], bool], timeout: float) -> set[int]:
-    """Which of the clients (by client: its node) are connected, once they are enough or the time is up."""
+def wait_for(
+    there_now: Callable[[], set[int]],
+    nodes: Mapping[int, int],
+    is_enough: Callable[[set[int]], bool],
+    timeout: float,
+) -> set[int]:
+    """Which of the clients (by client: its node) are there, once they are enough or the time is up."""
     end = time.monotonic() + timeout
     while True:
-        there = set(grid.get_node_ids())
+        there = there_now()
         connected = {client for client, node in nodes.items() if node in there}
         if is_enough(connected) or time.monotonic() > end:
             return connected
         time.sleep(0.1)
+
+
+def introduction(node: int) -> Message:
+    """The question which part a node plays; it answers at once and from its configuration alone."""
+    return Message(RecordDict({CONFIG: ConfigRecord({"ask": "introduce"})}), node, MessageType.QUERY)
 
 
 def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
@@ -52,11 +63,9 @@ def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
     DPForestError
         No node says a number of its own.
     """
-    messages = [
-        Message(RecordDict({CONFIG: ConfigRecord({"ask": "introduce"})}), node, MessageType.QUERY) for node in nodes
-    ]
+    messages = [introduction(node) for node in nodes]
     claims: dict[int, list[int]] = {}
-    for reply in grid.send_and_receive(messages, timeout=timeout):
+    for reply in send_and_receive(grid, messages, timeout):
         node = reply.metadata.src_node_id
         if reply.has_error():
             continue

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flwr.app import MessageType
 from hand_made import SCHEMA, make, raw_array, write_table
-from one_node import ask, error, node, own
+from one_node import ask, error, node, own, spent_nothing
 
 from fl_app.client_app import app
 from fl_app.engine.in_process import InProcessGrid
@@ -104,7 +104,8 @@ def test_what_is_no_value_of_a_key_allows_nothing_and_costs_nothing(
     said = error(ask(node(**rules), EXPERIMENT, clients=1))
     assert reason in said
     assert "/nowhere" not in said, "where files are is no business of a server's"
-    assert not list(tmp_path.iterdir())
+    assert [file.name for file in tmp_path.iterdir()] == ["spent.db"]
+    assert spent_nothing(tmp_path / "spent.db")
 
 
 @pytest.mark.parametrize(
@@ -127,14 +128,14 @@ def test_a_data_set_that_a_node_cannot_have_costs_nothing(
     said = error(ask(node(**rules), make(source), clients=clients))
     assert said.startswith("Refused: ")
     assert reason in said
-    assert not (tmp_path / "spent.db").exists()
+    assert spent_nothing(tmp_path / "spent.db")
 
 
 def test_a_message_that_cannot_be_read_costs_nothing(dataset: dict[str, Any], tmp_path: Path) -> None:
     rules = own(dataset, **{"budget-file": str(tmp_path / "spent.db")})
     said = error(ask(node(**rules), EXPERIMENT, MessageType.TRAIN, {"x": raw_array(b"\x80\x04N.")}, clients=1))
     assert "array 'x' cannot be read" in said
-    assert not (tmp_path / "spent.db").exists()
+    assert spent_nothing(tmp_path / "spent.db")
     context = node(**rules)
     assert ARRAYS in ask(context, EXPERIMENT, clients=1)
     assert len(BudgetFile(tmp_path / "spent.db").runs()) == 1

@@ -1,0 +1,101 @@
+"""One node at a time on some data, and one place where its budget is kept.
+
+Two nodes on the same data would each spend a whole budget. So a node that runs holds a lock on its data, and the user's
+own state folder remembers in which folder the budget of which data is: another one would begin from nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpforest.errors import DPForestError
+from fl_app.engine.node_state import SECRET, state_folder
+from fl_app.node.owner_file import OwnerFile
+from strategies.node.budget_file import BudgetFile
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
+
+_HOMES = "data"
+
+
+class StateLost(DPForestError):
+    """The node's state is not, or not all, where it was: nobody knows what has been spent."""
+
+
+class NodeRuns(DPForestError):
+    """Another node is running on the same data."""
+
+
+def check_state(owner: OwnerFile) -> None:
+    """Be sure that what has been spent is known, and keep a new file for it where all is new.
+
+    Raises
+    ------
+    StateLost
+        A part of the state is gone, or the data has its state somewhere else.
+    BrokenBudgetFile
+        The budget file cannot be read, written or believed.
+    """
+    budget, secret = Path(owner.node_config["budget-file"]), Path(owner.node_config["state-folder"]) / SECRET
+    if secret.exists() and not budget.exists():
+        raise StateLost(
+            f"{budget} is gone, so nobody knows what this node has spent: put back a copy. To begin anew, remove "
+            f"{secret} as well, and lower lifetime-epsilon and lifetime-delta by what has been spent"
+        )
+    _remember_home(owner)
+    file = BudgetFile(budget)
+    file.make()
+    if file.runs() and not secret.exists():
+        raise StateLost(
+            f"{secret} is gone, which chose the test rows of earlier runs: put back a copy, or give the node other data"
+        )
+
+
+def _remember_home(owner: OwnerFile) -> None:
+    if "data-path" not in owner.node_config:
+        return
+    data, home = os.path.realpath(owner.node_config["data-path"]), owner.node_config["budget-file"]
+    known = state_folder({}) / _HOMES
+    known.mkdir(exist_ok=True, mode=0o700)
+    note = known / hashlib.sha256(data.encode()).hexdigest()
+    if not note.exists():
+        note.write_text(home, encoding="utf-8")
+    elif (before := note.read_text(encoding="utf-8")) != home:
+        raise StateLost(
+            f"the budget of {data} is kept in {before}, and not in {home}: say budget-file={before!r}, or, if it "
+            f"was moved, remove {note}"
+        )
+
+
+@contextmanager
+def alone_on_data(owner: OwnerFile) -> Iterator[None]:
+    """Hold the data against other nodes of this machine.
+
+    Raises
+    ------
+    NodeRuns
+    """
+    path = owner.node_config.get("data-path")
+    if path is None or fcntl is None:
+        yield
+        return
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise DPForestError(f"data-path {path} cannot be read: {error.strerror}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise NodeRuns(f"another node is running on {path}: one is enough, and two would spend twice") from error
+    try:
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,142 @@
+"""The node itself: it waits for messages, answers with the installed app, and stays warm in between."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from flwr.app import Context, Message
+
+import dpforest
+from dpforest.errors import DPForestError, one_line
+from fl_app.engine.node import ExperimentHost
+from fl_app.engine.node_state import StateError
+from fl_app.node.owner_file import OwnerFile
+from fl_app.node.places import alone_on_data, check_state
+from fl_app.node.states import RunStates
+from strategies.flower_compat import identify_run
+from strategies.flower_compat.connection import Connection, Incoming, NoConnection, NotDelivered
+from strategies.messages import error_content
+from strategies.node.app import NodeApp
+from strategies.node.consent import Refused, describe_limits
+
+log = logging.getLogger(__name__)
+
+_APP = "dpforest"
+# Seconds between two questions for a message: few while a run is under way, more when nothing has come for long.
+_SHORTEST, _LONGEST, _SHARE = 0.05, 2.0, 0.05
+_RETRY, _LONGEST_RETRY = 1.0, 15.0
+
+
+class WarmNode:
+    """Answers messages in this process, for as long as it lives.
+
+    Parameters
+    ----------
+    owner : OwnerFile
+    """
+
+    def __init__(self, owner: OwnerFile) -> None:
+        self._config = dict(owner.node_config)
+        self._app = NodeApp(ExperimentHost(needs_schema=True))
+        self._states = RunStates(Path(owner.node_config["state-folder"]))
+
+    def answer(self, incoming: Incoming, node: int) -> Message:
+        """The answer to a message; what it followed from is on the disk before.
+
+        The bundle of the run is not looked at: only its name and version, to say in words what does not fit.
+        """
+        run, message = incoming.run, incoming.message
+        identify_run(run, node)
+        try:
+            check_bundle(incoming.app, incoming.version)
+            context = Context(run, node, dict(self._config), self._states.load(run), run_config={})
+            reply = self._app(message, context)
+            self._states.save(run, context.state)
+            return reply
+        except (Refused, StateError) as error:
+            log.warning("%s", error)
+            return Message(error_content(-1, error, isinstance(error, Refused)), reply_to=message)
+        except Exception as error:  # also Flower's, of a message of a kind that nobody answers
+            log.warning("a message of run %d cannot be answered", run, exc_info=error)
+            return Message(error_content(-1, DPForestError("see its log")), reply_to=message)
+
+
+def check_bundle(app: str, version: str) -> None:
+    """Refuse the messages of another app or another version: they may mean something else.
+
+    Raises
+    ------
+    Refused
+    """
+    name, own = one_line(app, 100), dpforest.__version__
+    if name.rpartition("/")[2] != _APP:
+        raise Refused(f"this node runs dpforest {own} and no code of a run; the run's bundle is {name or 'unknown'}")
+    if version != own:
+        raise Refused(
+            f"this node runs dpforest {own}, and the run was started with version {one_line(version, 30)}: install the "
+            "same on both sides"
+        )
+
+
+def serve(owner: OwnerFile, address: str, insecure: bool, until: Callable[[], bool] = lambda: False) -> None:
+    """Be a node until interrupted.
+
+    Parameters
+    ----------
+    owner : OwnerFile
+    address : str
+        ``HOST:PORT`` of the SuperLink.
+    insecure : bool
+        Without TLS.
+    until : callable of () to bool
+        Asked between messages whether to end.
+
+    Raises
+    ------
+    DPForestError
+        The owner's file, the state or the connection is not as it must be; nothing was spent.
+    """
+    describe_limits(owner.context)  # raises where one is none
+    owner.schema()
+    with alone_on_data(owner):
+        check_state(owner)
+        connection = Connection(address, owner.root_certificates, owner.key(), insecure)
+        try:
+            _answer_all(connection, WarmNode(owner), until)
+        finally:
+            connection.close()
+
+
+def _answer_all(connection: Connection, node: WarmNode, until: Callable[[], bool]) -> None:
+    number, last = _open(connection), time.monotonic()
+    log.info("node %d of the SuperLink at %s answers", number, connection.address)
+    while not until():
+        try:
+            if (incoming := connection.receive()) is not None:
+                connection.reply(node.answer(incoming, number))
+                last = time.monotonic()
+                continue
+        except NotDelivered as error:
+            log.warning("%s", error)
+        except NoConnection as error:
+            log.warning("%s; trying again", error)
+            number = _open(connection)
+            log.info("connected again, as node %d", number)
+        time.sleep(min(_LONGEST, max(_SHORTEST, _SHARE * (time.monotonic() - last))))
+
+
+def _open(connection: Connection) -> int:
+    """Connect, however long it takes until the SuperLink can be reached."""
+    wait, said = _RETRY, False
+    while True:
+        try:
+            return connection.open()
+        except NoConnection as error:
+            if not said:
+                log.warning("%s; waiting for it", error)
+                said = True
+            time.sleep(wait)
+            wait = min(2 * wait, _LONGEST_RETRY)
