@@ -25,6 +25,7 @@ from strategies.node.consent import Refused, describe_limits
 log = logging.getLogger(__name__)
 
 _APP = "dpforest"
+_NODE = "node-id"
 # Seconds between two questions for a message: few while a run is under way, more when nothing has come for long.
 _SHORTEST, _LONGEST, _SHARE = 0.05, 2.0, 0.05
 _RETRY, _LONGEST_RETRY = 1.0, 15.0
@@ -103,15 +104,26 @@ def serve(owner: OwnerFile, address: str, insecure: bool, until: Callable[[], bo
     owner.schema()
     with alone_on_data(owner):
         check_state(owner)
-        connection = Connection(address, owner.root_certificates, owner.key(), insecure)
+        known = Path(owner.node_config["state-folder"]) / _NODE
+        connection = Connection(address, owner.root_certificates, owner.key(), insecure, _read_id(known))
         try:
-            _answer_all(connection, WarmNode(owner), until)
+            number = _open(connection)
+            known.write_text(str(number), encoding="ascii")
+            _answer_all(connection, number, WarmNode(owner), until)
         finally:
             connection.close()
 
 
-def _answer_all(connection: Connection, node: WarmNode, until: Callable[[], bool]) -> None:
-    number, last = _open(connection), time.monotonic()
+def _read_id(path: Path) -> int | None:
+    """The node's id when it last ran; of no use where it is damaged, and no harm."""
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _answer_all(connection: Connection, number: int, node: WarmNode, until: Callable[[], bool]) -> None:
+    last = time.monotonic()
     log.info("node %d of the SuperLink at %s answers", number, connection.address)
     while not until():
         try:

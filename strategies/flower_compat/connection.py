@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import httpx
@@ -100,6 +101,9 @@ class Connection:
         That the SuperLink knows this node by. Without it the node is a new one each time.
     insecure : bool
         Without TLS.
+    before : int, optional
+        The node's id when it last ran. A node that ended without a word counts as connected for a minute, in which no
+        other may take its place; with its id it goes on at once.
     """
 
     def __init__(
@@ -108,25 +112,27 @@ class Connection:
         root_certificates: str | None = None,
         key: ec.EllipticCurvePrivateKey | None = None,
         insecure: bool = False,
+        before: int | None = None,
     ) -> None:
         self.address = address
         self._registers = key is None
         private, public = generate_key_pairs() if key is None else (key, key.public_key())
         self._public = public_key_to_bytes(public)
         self._node: Node | None = None
+        self._before = before if key is not None else None
         self._stopped = threading.Event()
         self._runs: dict[int, tuple[str, str]] = {}
         try:
             self._client = FleetHttpClient.from_server_address(
                 address,
                 insecure,
-                root_certificates,
+                None if root_certificates is None else Path(root_certificates).read_bytes(),
                 interceptors=[
                     RuntimeVersionHttpInterceptor(component_name="SuperNode"),
                     NodeAuthHttpInterceptor(private, public),
                 ],
             )
-        except OSError as error:  # of SSL too: what is in the file is no certificate
+        except (OSError, ValueError) as error:  # of SSL too: what is in the file is no certificate
             raise TurnedAway(f"root-certificates {root_certificates} cannot be read: {error}") from error
 
     def open(self) -> int:
@@ -138,16 +144,32 @@ class Connection:
         TurnedAway
             The certificate is not accepted, or the SuperLink does not accept this node.
         """
+        node = self._go_on() or self._begin()
+        first = self._node is None
+        self._before, self._node = node, Node(node_id=node)
+        if first:
+            threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+        return node
+
+    def _go_on(self) -> int | None:
+        """Be the node that this one was before; None where the SuperLink does not know it by this key."""
+        if self._before is None:
+            return None
+        with suppress(TurnedAway):
+            if self._send_beat(Node(node_id=self._before)):
+                return self._before
+        return None
+
+    def _begin(self) -> int:
         if self._registers:
             with suppress(TurnedAway):  # it knows this node already, or does not want it, as it then says below
                 self._call(self._client.RegisterNode, fleet.RegisterNodeFleetRequest(public_key=self._public))
         request = fleet.ActivateNodeRequest(public_key=self._public, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
-        first = self._node is None
-        node = self._call(self._client.ActivateNode, request).node_id
-        self._node = Node(node_id=node)
-        if first:
-            threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
-        return int(node)
+        return int(self._call(self._client.ActivateNode, request).node_id)
+
+    def _send_beat(self, node: Node) -> bool:
+        request = SendNodeHeartbeatRequest(node=node, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
+        return bool(self._call(self._client.SendNodeHeartbeat, request).success)
 
     def receive(self) -> Incoming | None:
         """The next message, if there is one.
@@ -234,10 +256,8 @@ class Connection:
     def _beat(self) -> None:
         """Say that the node is there, also while it is busy with an answer."""
         while not self._stopped.wait(HEARTBEAT_DEFAULT_INTERVAL / 2):
-            request = SendNodeHeartbeatRequest(node=self._here, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
             with suppress(DPForestError):  # whoever waits for messages meets the same, and says it
-                if not self._call(self._client.SendNodeHeartbeat, request).success:
-                    self.open()  # the SuperLink has counted this node among the gone
+                self._send_beat(self._here)  # which also brings back a node that was counted among the gone
 
     def _call(self, method: Callable[[_Request], _Response], request: _Request) -> _Response:
         try:
@@ -280,7 +300,7 @@ class Connection:
         )
 
 
-_REGISTER = "private-key must be the one whose public key was given to flwr supernode register"
+_REGISTER = "private-key must be that of the public key given to flwr supernode register, and of no other running node"
 
 
 def _of_tls(error: BaseException | None) -> ssl.SSLError | None:
