@@ -113,10 +113,12 @@ class Federation:
     folder : Path
         Where everything lies.
     nodes : int
+    authenticated : bool
+        Whether nodes are known by their keys; else whoever comes is a node.
     """
 
-    def __init__(self, folder: Path, nodes: int = NODES) -> None:
-        self.folder, self.nodes = folder, nodes
+    def __init__(self, folder: Path, nodes: int = NODES, authenticated: bool = True) -> None:
+        self.folder, self.nodes, self._authenticated = folder, nodes, authenticated
         self.port = _free_port()
         self.home = folder / "flower"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -163,8 +165,12 @@ class Federation:
 
     def start_node(self, number: int) -> None:
         """``dpforest node``, until it is killed or the federation ends."""
-        config = str(self.node_folder(number) / "node.toml")
-        self.start(f"node{number}", [*_DPFOREST, "node", "--superlink", f"127.0.0.1:{self.port}", "--config", config])
+        self.start(f"node{number}", self.node_command(self.node_folder(number)))
+
+    def node_command(self, folder: Path) -> list[str]:
+        """What an owner types."""
+        config = str(folder / "node.toml")
+        return [*_DPFOREST, "node", "--superlink", f"127.0.0.1:{self.port}", "--config", config]
 
     def kill_node(self, number: int) -> None:
         """End a node without a chance to say so."""
@@ -216,7 +222,7 @@ class Federation:
         self.start(
             "superlink",
             ["flower-superlink", *certificates, "--host", "127.0.0.1", "--port", str(self.port),
-             "--enable-supernode-auth", "--database", str(self.home / "superlink.db")],
+             *["--enable-supernode-auth"] * self._authenticated],
         )  # fmt: skip
         self.wait_for("superlink", "Uvicorn running on")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from flwr.app import Context, Message
 
@@ -24,6 +26,7 @@ from strategies.node.consent import Refused, describe_limits
 
 log = logging.getLogger(__name__)
 
+_Done = TypeVar("_Done")
 _APP = "dpforest"
 _NODE = "node-id"
 # Seconds between two questions for a message: few while a run is under way, more when nothing has come for long.
@@ -127,17 +130,23 @@ def _answer_all(connection: Connection, number: int, node: WarmNode, until: Call
     log.info("node %d of the SuperLink at %s answers", number, connection.address)
     while not until():
         try:
-            if (incoming := connection.receive()) is not None:
-                connection.reply(node.answer(incoming, number))
+            if (incoming := _insist(connection, connection.receive)) is not None:
+                _insist(connection, partial(connection.reply, node.answer(incoming, number)))
                 last = time.monotonic()
                 continue
         except NotDelivered as error:
             log.warning("%s", error)
+        time.sleep(min(_LONGEST, max(_SHORTEST, _SHARE * (time.monotonic() - last))))
+
+
+def _insist(connection: Connection, action: Callable[[], _Done]) -> _Done:
+    """Try again whenever the SuperLink can be reached again: an answer that was paid for must not be lost."""
+    while True:
+        try:
+            return action()
         except NoConnection as error:
             log.warning("%s; trying again", error)
-            number = _open(connection)
-            log.info("connected again, as node %d", number)
-        time.sleep(min(_LONGEST, max(_SHORTEST, _SHARE * (time.monotonic() - last))))
+            log.info("connected again, as node %d", _open(connection))
 
 
 def _open(connection: Connection) -> int:

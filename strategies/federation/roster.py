@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, one_line
 from strategies.federation.traffic import send_and_receive
-from strategies.messages import CONFIG, BadMessage, read_config
+from strategies.messages import CONFIG, LONGEST, BadMessage, read_config
 
 log = logging.getLogger(__name__)
 
@@ -65,23 +65,29 @@ def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
     """
     messages = [introduction(node) for node in nodes]
     claims: dict[int, list[int]] = {}
+    refusals: dict[str, None] = {}  # in order, each once
     for reply in send_and_receive(grid, messages, timeout):
         node = reply.metadata.src_node_id
         if reply.has_error():
             continue
         try:
-            number = read_config(reply.content).get("partition-id")
+            said = read_config(reply.content)
+            number = said.get("partition-id")
         except BadMessage:
             continue
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            if "error" in said:
+                refusals[one_line(str(said["error"]), LONGEST)] = None
             continue
         claims.setdefault(number, []).append(node)
     if nameless := len(nodes) - sum(map(len, claims.values())):
-        log.warning("%d of %d nodes gave no partition-id, or are gone: they take no part", nameless, len(nodes))
+        why = f" ({'; '.join(refusals)})" if refusals else ""
+        log.warning("%d of %d nodes gave no partition-id, or are gone: they take no part%s", nameless, len(nodes), why)
     for number, claimants in claims.items():
         if len(claimants) > 1:
             log.warning("%d nodes say partition-id %d, so none plays it: give each its own", len(claimants), number)
     found = {number: claimants[0] for number, claimants in claims.items() if len(claimants) == 1}
     if not found:
-        raise DPForestError("no node introduced itself: set partition-id in every node's configuration")
+        why = "; ".join(refusals) or "set partition-id in every node's configuration"
+        raise DPForestError(f"no node introduced itself: {why}")
     return found

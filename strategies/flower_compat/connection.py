@@ -155,14 +155,16 @@ class Connection:
         """Be the node that this one was before; None where the SuperLink does not know it by this key."""
         if self._before is None:
             return None
-        with suppress(TurnedAway):
+        with suppress(TurnedAway, NotDelivered):
             if self._send_beat(Node(node_id=self._before)):
                 return self._before
         return None
 
     def _begin(self) -> int:
         if self._registers:
-            with suppress(TurnedAway):  # it knows this node already, or does not want it, as it then says below
+            with suppress(
+                TurnedAway, NotDelivered
+            ):  # it knows this node already, or does not want it, as it then says below
                 self._call(self._client.RegisterNode, fleet.RegisterNodeFleetRequest(public_key=self._public))
         request = fleet.ActivateNodeRequest(public_key=self._public, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
         return int(self._call(self._client.ActivateNode, request).node_id)
@@ -280,7 +282,7 @@ class Connection:
         return NoConnection(f"the SuperLink at {self.address} cannot be reached: {error or type(error).__name__}")
 
     def _refusal(self, response: httpx.Response) -> DPForestError:
-        if response.status_code in (502, 503, 504):
+        if response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
             return NoConnection(f"the SuperLink at {self.address} is not ready (status {response.status_code})")
         ahead = _ahead(response)
         if response.status_code == httpx.codes.UNAUTHORIZED and abs(ahead) > _SKEW:
@@ -293,8 +295,8 @@ class Connection:
             return TurnedAway(f"the SuperLink at {self.address} does not accept the key of this node: {_REGISTER}")
         said = FlowerError.from_json(response.text)
         words = f"{said.message} {said.public_details or ''}" if said else response.text[:200]
-        if response.status_code == httpx.codes.FORBIDDEN and self._node is not None:
-            return NotDelivered(one_line(f"the run has ended ({words})"))
+        if self._node is not None:  # of a run that has ended, for instance
+            return NotDelivered(one_line(f"the SuperLink at {self.address} refuses: {words.strip()}"))
         return TurnedAway(
             one_line(f"the SuperLink at {self.address} turns this node away: {words.strip()}; {_REGISTER}")
         )

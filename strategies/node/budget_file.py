@@ -197,7 +197,7 @@ class BudgetFile:
         ------
         BrokenBudgetFile
         """
-        with self._transaction() as database:
+        with self._transaction(adds_up=False) as database:
             values = [value[:_LONGEST] if isinstance(value, str) else value for value in astuple(request)]
             columns = ", ".join(f'"{field.name}"' for field in fields(Request))
             added = database.execute(f"INSERT INTO requests ({columns}) VALUES (?, ?, ?, ?, ?, ?)", values)
@@ -211,7 +211,7 @@ class BudgetFile:
         ------
         BrokenBudgetFile
         """
-        with self._transaction() as database:
+        with self._transaction(adds_up=False) as database:
             database.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", [request, when, outcome, words[:_LONGEST]])
 
     def summaries(self) -> list[RunSummary]:
@@ -255,8 +255,11 @@ class BudgetFile:
             return [Spent(*row) for row in database.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY number")]
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One at a time, over all processes; on the disk at its end, or not at all."""
+    def _transaction(self, adds_up: bool = True) -> Iterator[sqlite3.Connection]:
+        """One at a time, over all processes; on the disk at its end, or not at all.
+
+        Before entries are added up, all are held against the rules, which takes longer the more there are.
+        """
         try:
             self._make_if_missing()
             self._check_file()
@@ -264,7 +267,9 @@ class BudgetFile:
             with closing(sqlite3.connect(uri, timeout=_WAIT, isolation_level=None, uri=True)) as database:
                 database.execute("PRAGMA synchronous = FULL")
                 database.execute("BEGIN IMMEDIATE")
-                _check_content(database)
+                _check_version(database)
+                if adds_up:
+                    _check_entries(database)
                 yield database
                 database.execute("COMMIT")
         except sqlite3.Error as error:
@@ -300,10 +305,16 @@ class BudgetFile:
             raise BrokenBudgetFile(f"{self._path} is no budget-file, or was damaged: restore it, or name another")
 
 
-def _check_content(database: sqlite3.Connection) -> None:
+def _check_version(database: sqlite3.Connection) -> None:
     kind, version = (database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if (kind, version) != (_APPLICATION, _VERSION):
-        raise BrokenBudgetFile(f"it is of another program or version ({version}, not {_VERSION}): name another file")
+        raise BrokenBudgetFile(
+            f"it is of another program or version ({version}, not {_VERSION}): name another file, and lower the "
+            "limits by what has been spent"
+        )
+
+
+def _check_entries(database: sqlite3.Connection) -> None:
     if database.execute("PRAGMA integrity_check").fetchone()[0] != "ok":  # holds the CHECKs against every entry
         raise BrokenBudgetFile("its entries were damaged or altered: restore it, or name another file")
 
