@@ -141,7 +141,7 @@ def _floor(federation: object, folder: Path) -> dict[str, list[float]]:
     (bundle / "floor").mkdir(parents=True)
     (bundle / "pyproject.toml").write_text(_BUNDLE.format(version=dpforest.__version__))
     (bundle / "floor" / "__init__.py").touch()
-    (bundle / "floor" / "server.py").write_text("from tests.benchmarks.nodes import app as app\n")
+    (bundle / "floor" / "server.py").write_text("from tests.benchmarks import nodes\napp = nodes.app\n")
     address = f"127.0.0.1:{federation.port}"  # type: ignore[attr-defined]
     for number in range(NODES):
         command = f"from tests.benchmarks.nodes import do_nothing; do_nothing({address!r}, {str(folder / 'ca.crt')!r})"
