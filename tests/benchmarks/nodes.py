@@ -100,7 +100,7 @@ def do_nothing(address: str, certificates: str) -> None:
 
 def main() -> None:
     """Print seconds of an exchange of all, and the ratio."""
-    from federation import Federation
+    from one_machine import Federation
 
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     quiet_frameworks()

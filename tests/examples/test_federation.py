@@ -15,7 +15,7 @@ from fl_app.results.finished import read_run
 from fl_app.results.run_folder import find_runs
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "federation"))
-from federation import Federation, boost_while_a_node_is_away, make_node
+from one_machine import Federation, boost_while_a_node_is_away, make_node
 
 pytestmark = pytest.mark.e2e
 

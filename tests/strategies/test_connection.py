@@ -18,7 +18,7 @@ from dpforest.errors import DPForestError
 from strategies.flower_compat.connection import Connection, NoConnection, TurnedAway
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "federation"))
-from federation import make_authority
+from one_machine import make_authority
 
 
 @contextmanager

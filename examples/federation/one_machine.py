@@ -1,6 +1,6 @@
 """A federation on one machine, from nothing: authority, keys, SuperLink, three nodes with made-up tables, three runs.
 
-    python examples/federation/federation.py [FOLDER]
+    python examples/federation/one_machine.py [FOLDER]
 
 It trains one_shot forests, boosts under secure aggregation while one node is killed and comes back, trains FedAvg where
 TensorFlow is installed, prints what each node has spent, and ends all that it started. All is on loopback. What it does
