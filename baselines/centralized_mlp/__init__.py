@@ -4,8 +4,8 @@ from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import CentralizedClient, CentralizedServer
 from baselines.mlp.backend import require_tensorflow
 from dpforest.guarantee import RECORD_UNIT, Trust
-from strategies.look import Look
 from strategies.method import Method, Work
+from strategies.style import Style
 
 METHODS = (
     Method(
@@ -17,7 +17,7 @@ METHODS = (
         trust=Trust("server trusted with every row"),
         uses_budget=False,
         requires=require_tensorflow,
-        look=Look("#000000", "X", "--"),
+        style=Style("#000000", "X", "--"),
         work=lambda task: Work(),
     ),
 )

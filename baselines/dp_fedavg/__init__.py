@@ -7,8 +7,8 @@ from baselines.dp_fedavg.settings import DpFedAvgSettings
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
 from dpforest.guarantee import CLIENT_UNIT
-from strategies.look import Look
 from strategies.method import Method
+from strategies.style import Style
 
 METHODS = (
     Method(
@@ -20,7 +20,7 @@ METHODS = (
         trust=TRUST,
         default_rounds=10,
         requires=require_tensorflow,
-        look=Look("#E69F00", "v"),
+        style=Style("#E69F00", "v"),
         work=local_work,
     ),
 )

@@ -69,8 +69,8 @@ class DpFedAvgServer(NetworkServer):
         """No: whether a client fails may follow from its data, and the end of the run would give that away."""
         return False
 
-    def config(self, round_: int, client: int) -> Mapping[str, Any]:
-        return {**super().config(round_, client), MULTIPLIER: self._multiplier, AMPLIFIED: self._amplified}
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
+        return {**super().config(exchange, client), MULTIPLIER: self._multiplier, AMPLIFIED: self._amplified}
 
     def largest_noise(self) -> float:
         """No bound: each step is clipped, so that a long one does no more than a short one."""

@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Check, or serve until interrupted; exit code 1 if something is wrong."""
     from dpforest.errors import DPForestError
-    from fl_app.quiet import quiet_frameworks
-    from fl_app.screen import log_to_screen
+    from fl_app.terminal.quiet import quiet_frameworks
+    from fl_app.terminal.screen import log_to_screen
 
     if not options.check and options.superlink is None:
         options.parser.error("one of --superlink HOST:PORT and --check is needed")
@@ -53,9 +53,9 @@ def _check(path: Path) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from fl_app.interrupts import interruptible
     from fl_app.node.owner_file import OwnerFile
     from fl_app.node.serve import serve
+    from fl_app.terminal.interrupts import interruptible
 
     with interruptible():
         try:

@@ -10,7 +10,7 @@ import numpy as np
 from flwr.app import Context
 
 from fl_app.data import DataError, DataSource, client_data, node_data
-from fl_app.data.table import TableSource
+from fl_app.data.sources.table import TableSource
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.node_state import node_secret
 from fl_app.engine.owner_schema import check_owner_schema

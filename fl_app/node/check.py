@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpforest.errors import DPForestError
-from fl_app.data.files import files_by_name
-from fl_app.data.table_check import check_table
-from fl_app.data.table_file import SUFFIXES
+from fl_app.data.reading.files import files_by_name
+from fl_app.data.reading.table_check import check_table
+from fl_app.data.reading.table_file import SUFFIXES
 from fl_app.engine.owner_schema import OwnerSchema
 from fl_app.node.owner_file import OwnerFile
 from strategies.node.consent import describe_limits

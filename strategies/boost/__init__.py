@@ -9,7 +9,7 @@ the noise of all together is that of one.
 from dpforest.guarantee import RECORD_UNIT
 from strategies.boost.client import BoostClient
 from strategies.boost.server import BoostServer
-from strategies.boost.settings import FederatedBoostSettings, look, trust, work
+from strategies.boost.settings import FederatedBoostSettings, style, trust, work
 from strategies.method import Method
 
 METHODS = (
@@ -22,7 +22,7 @@ METHODS = (
         trust=trust,
         default_rounds=50,
         self_protecting=lambda settings: not settings.is_distributed,
-        look=look,
+        style=style,
         work=work,
     ),
 )

@@ -12,10 +12,10 @@ from dpforest.errors import DPForestError
 from dpforest.forest import Limits
 from dpforest.guarantee import NO_SERVER, Trust
 from dpforest.settings import FromZero, Says
-from strategies.look import Look
 from strategies.method import Task, Work
 from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.noise_share import noise_tail
+from strategies.style import Style
 
 # Chance that the noise of any client and round exceeds what fits a secure sum; the client then drops out of the round.
 # It adds to delta, so it must be far below any.
@@ -60,9 +60,9 @@ class FederatedBoostSettings(BoostSettings):
         return self.noise == "distributed"
 
 
-def look(settings: Mapping[str, Any]) -> Look:
+def style(settings: Mapping[str, Any]) -> Style:
     """How figures show it; with secure aggregation, as a method of its own."""
-    return Look("#882255", "^") if settings.get("noise") == "distributed" else Look("#D55E00")
+    return Style("#882255", "^") if settings.get("noise") == "distributed" else Style("#D55E00")
 
 
 def trust(settings: FederatedBoostSettings) -> Trust:

@@ -75,7 +75,7 @@ class Host(ABC, Generic[P]):
         """The plan in a message; nothing in it is believed."""
 
     def check(self, plan: P, context: Context) -> None:
-        """What a node must be sure of besides its owner's consent, before it spends anything; raises `Refused`."""
+        """What a node must know, with its owner's consent, before it spends anything; raises `Refused`."""
 
     @abstractmethod
     def rows(
@@ -192,8 +192,8 @@ def _train(asked: _Asked) -> RecordDict:
     task = _client_task(asked)
     try:
         X, y = asked.rows("train")
-        if not len(X) and (task.simulated or not _promises_about_records(asked.plan)):
-            # On a real node this answer tells none from one, so whatever promises anything about one learns from none.
+        if not len(X) and (task.simulated or not _may_protect_records(asked.plan)):
+            # On a real node this answer tells none from one, so whatever may protect one learns from none.
             raise BadMessage("this client has no training rows")
         update = asked.plan.method.client().train(task, X, y, asked.arrays)
         return update_content(update, asked.client, task.ledger, "seeded" if asked.is_seeded else "secure")
@@ -206,7 +206,7 @@ def _train(asked: _Asked) -> RecordDict:
         _keep_ledger(asked.context, task.ledger)
 
 
-def _promises_about_records(plan: RunPlan) -> bool:
+def _may_protect_records(plan: RunPlan) -> bool:
     """Whether a ledger may guarantee something about single records, by the client alone or by sums over clients."""
     method = plan.method
     return method.protects_itself(plan.settings) or (method.uses_budget and method.unit == RECORD_UNIT)

@@ -22,10 +22,10 @@ from flwr.serverapp import Grid, ServerApp
 
 import dpforest
 from fl_app.client_app import app as client_app
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.run import run_experiment
-from fl_app.quiet import quiet_frameworks
+from fl_app.terminal.quiet import quiet_frameworks
 from strategies.federation.roster import wait_for_nodes
 from strategies.federation.traffic import send_and_receive
 from strategies.messages import ARRAYS, CONFIG, METRICS, to_arrays_record

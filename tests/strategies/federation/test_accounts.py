@@ -69,7 +69,7 @@ class _Server(ServerSide):
             return super().charges(exchange, client, update)
         return Charges(each=[_mechanism(self.task.budget.epsilon, self.task.rounds).entry("class counts")])
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
         total = np.maximum(np.sum([update.arrays["counts"] for update in updates], axis=0), 1)
         return {"share": total / total.sum()}
 
