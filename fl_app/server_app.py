@@ -67,7 +67,7 @@ def _warn_of_few(experiment: Experiment, nodes: int) -> None:
     subjects, clients = len(experiment.source.subjects()), experiment.clients_for(nodes)
     if experiment.partition.kind in ("subject", "user_types") and clients < subjects:
         log.warning(
-            "%d subjects are dealt to %d clients, since so many nodes are there: start %d "
+            "%d subjects are grouped into %d clients, since so many nodes are there: start %d "
             '(--federation-config "num-supernodes=%d"), or say partition.clients=%d',
             subjects, clients, subjects, subjects, clients,
         )  # fmt: skip

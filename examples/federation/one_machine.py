@@ -122,6 +122,7 @@ class Federation:
         self.port = _free_port()
         self.home = folder / "flower"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._said_before: dict[str, int] = {}  # bytes of logs that an earlier process of the name has written
         self.environment = os.environ | {
             "FLWR_HOME": str(self.home),
             "FLWR_TELEMETRY_ENABLED": "0",
@@ -156,8 +157,8 @@ class Federation:
         return self.folder / f"node{number}"
 
     def log(self, name: str) -> str:
-        """What ``superlink`` or ``node0`` has said."""
-        return (self.folder / f"{name}.log").read_text(errors="replace")
+        """What ``superlink`` or ``node0`` has said since it was last started."""
+        return (self.folder / f"{name}.log").read_bytes()[self._said_before[name] :].decode(errors="replace")
 
     def register(self, number: int) -> None:
         """Let the SuperLink know a node by its public key."""
@@ -198,6 +199,7 @@ class Federation:
     def start(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
         """A process that ends with the federation, in a session of its own."""
         with (self.folder / f"{name}.log").open("ab") as log:
+            self._said_before[name] = log.tell()
             self._processes[name] = subprocess.Popen(
                 command, cwd=self.folder, env=self.environment, stdout=log, stderr=log, start_new_session=True
             )

@@ -234,7 +234,7 @@ class Connection:
                 raise NotDelivered(f"an answer to run {run} was not taken: {error}") from error
 
     def close(self) -> None:
-        """Tell the SuperLink that this node leaves, if it can be reached."""
+        """Say to the SuperLink that this node leaves, if it can be reached."""
         self._stopped.set()
         if self._node is not None:
             node = self._node.node_id

@@ -1,6 +1,6 @@
 """``python -m tests.benchmarks.nodes [ROUNDS]``: an exchange of boost over three nodes on loopback, TLS on.
 
-Beside it stands Flower's own floor: exchanges of messages of the same size over a SuperLink, with three warm nodes
+Next to it stands Flower's own floor: exchanges of messages of the same size over a SuperLink, with three warm nodes
 that do nothing, through Flower's client. Two floors are printed: with pauses as short as ours, and as Flower waits by
 itself (3 s at a time on the server). What the method computes is measured in this process, with the same rows.
 """
@@ -109,6 +109,7 @@ def main() -> None:
     print(f"load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with Federation(folder, NODES, authenticated=False) as federation:
         floor = _floor(federation, folder)
+    print({name: round(statistics.median(seconds), 3) for name, seconds in floor.items()}, flush=True)
     with Federation(folder, NODES) as federation:
         for number in range(NODES):
             federation.register(number)

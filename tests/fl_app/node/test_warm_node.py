@@ -14,6 +14,7 @@ from hand_made import SCHEMA, make, write_table
 
 import dpforest
 from dpforest.errors import DPForestError
+from fl_app.data.sources import table
 from fl_app.node import states
 from fl_app.node.check import check_node
 from fl_app.node.owner_file import OwnerFile, OwnerFileError
@@ -32,9 +33,9 @@ EXPERIMENT = make({"name": "table", "schema": SCHEMA})
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a table, its schema and a ``node.toml``, of a user whose own state is elsewhere."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
-    table = Path(str(write_table(tmp_path)["path"]))
+    path = Path(str(write_table(tmp_path)["path"]))
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(SCHEMA))
-    write(tmp_path, f'data-path = "{table.name}"')
+    write(tmp_path, f'data-path = "{path.name}"')
     return tmp_path
 
 
@@ -86,6 +87,17 @@ def test_a_node_that_is_started_again_goes_on_with_its_ledger(home: Path) -> Non
     other_plan = incoming(5, experiment=make({"name": "table", "schema": SCHEMA}, epsilon=0.5).to_json())
     assert "the experiment is not the one that this run began with" in said(again, other_plan)
     assert [run.epsilon for run in BudgetFile(home / "state" / "budget.db").runs()] == [2.0]
+
+
+def test_the_table_is_read_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(home, 'data-path = "table.csv"', "lifetime-epsilon = 100")
+    node, read = WarmNode(owner(home)), []
+    original = table.read_table
+    monkeypatch.setattr(
+        table, "read_table", lambda path, *rest, **more: read.append(path) or original(path, *rest, **more)
+    )
+    assert [said(node, incoming(run)) for run in range(3)] == ["answered"] * 3
+    assert len(read) == 1
 
 
 def test_a_run_whose_ledger_is_lost_is_over(home: Path) -> None:
@@ -196,15 +208,15 @@ def test_every_node_has_a_number(home: Path) -> None:
 
 
 def test_a_check_says_what_is_left_out_and_what_is_allowed(home: Path) -> None:
-    table = home / "table.csv"
-    table.write_text(table.read_text() + f"c0,{'x' * 5},0.5,low\n")
+    file = home / "table.csv"
+    file.write_text(file.read_text() + f"c0,{'x' * 5},0.5,low\n")
     narrow = json.loads(json.dumps(SCHEMA))
     narrow["features"][1]["use"] = False
     (home / "own.yaml").write_text(yaml.safe_dump(narrow))
     lines, failed = check_node(owner(home, 'units = ["record"]', "max-seconds = 5"))
     text = "\n".join(lines)
     assert failed
-    assert f"line {len(table.read_text().splitlines())}" in text
+    assert f"line {len(file.read_text().splitlines())}" in text
     names = [feature["name"] for feature in SCHEMA["features"]]
     assert f"kept back (use = false): {names[1]}" in text
     assert "one run may spend at most epsilon 2" in text

@@ -139,6 +139,22 @@ def test_work_without_end_is_refused_before_data_is_touched(strategy: dict[str, 
     check(experiment, **allowed, **{option: 1e30, "max-scores": 1e30, "max-memory": 1e30})
 
 
+def test_seconds_and_memory_of_a_message_are_limited() -> None:
+    experiment = asked(depth=10, trees=100)
+    with pytest.raises(Refused, match=r"would take this node some \d+ seconds, which is above its max-seconds 1;"):
+        check(experiment, **{"max-seconds": 1})
+    with pytest.raises(Refused, match=r"would take this node some \d+ megabytes, which is above its max-memory 5;"):
+        check(experiment, **{"max-memory": 5})
+    check(experiment, **{"max-seconds": 60, "max-memory": 500})
+
+
+def test_units_are_the_owners_to_name() -> None:
+    check(asked(), units="record")
+    check(asked(), units="client, record")
+    with pytest.raises(Refused, match=r"does not take part in runs that protect one record; .* units=.record"):
+        check(asked(), units="client")
+
+
 def test_a_schema_of_many_features_makes_few_nodes_much_work() -> None:
     features = [{"name": f"f{i}", "low": 0, "high": 1} for i in range(561)]
     source = {"name": "table", "schema": SCHEMA | {"features": features}}

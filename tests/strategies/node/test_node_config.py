@@ -70,6 +70,16 @@ def test_what_other_programs_of_a_node_are_told_is_not_ours(dataset: dict[str, A
     assert ARRAYS in ask(node(**own(dataset, **others)), EXPERIMENT, clients=1)
 
 
+def test_readme_and_the_page_on_nodes_warn_of_a_plain_supernode() -> None:
+    root = Path(__file__).parents[3]
+    words = {
+        "README.md": "executes the ClientApp of whoever starts a run",
+        "docs/nodes.md": "installs and executes the",
+    }
+    for page, warning in words.items():
+        assert warning in " ".join((root / page).read_text(encoding="utf-8").replace("**", "").split())
+
+
 def test_readme_says_all_that_an_owner_can_set() -> None:
     text = Path(__file__).parents[3].joinpath("README.md").read_text(encoding="utf-8")
     table = text.split("| key | meaning |")[1].split("\n\n")[0]
