@@ -49,29 +49,33 @@ def check_state(owner: OwnerFile) -> None:
             f"{budget} is gone, so nobody knows what this node has spent: put back a copy. To begin anew, remove "
             f"{secret} as well, and lower lifetime-epsilon and lifetime-delta by what has been spent"
         )
-    _remember_home(owner)
+    note, data = _home_of(owner)
+    home = note.read_text(encoding="utf-8") if note.exists() else None
+    if home not in (None, str(budget)):
+        raise StateLost(
+            f"the budget of {data} is kept in {home}, and not in {budget}: say budget-file={home!r}, or, if it was "
+            f"moved, remove {note}"
+        )
+    if home is not None and not budget.exists():
+        raise StateLost(
+            f"{budget} is gone, in which the budget of {data} was kept: put back a copy. To begin anew, remove {note}, "
+            "and lower lifetime-epsilon and lifetime-delta by what has been spent"
+        )
     file = BudgetFile(budget)
     file.make()
+    note.write_text(str(budget), encoding="utf-8")
     if file.runs() and not secret.exists():
         raise StateLost(
             f"{secret} is gone, which chose the test rows of earlier runs: put back a copy, or give the node other data"
         )
 
 
-def _remember_home(owner: OwnerFile) -> None:
-    if "data-path" not in owner.node_config:
-        return
-    data, home = os.path.realpath(owner.node_config["data-path"]), owner.node_config["budget-file"]
+def _home_of(owner: OwnerFile) -> tuple[Path, str]:
+    """The note of the user's that says where the budget of the node's data is, and the data's own place."""
+    data = os.path.realpath(owner.node_config.get("data-path", ""))
     known = state_folder({}) / _HOMES
     known.mkdir(exist_ok=True, mode=0o700)
-    note = known / hashlib.sha256(data.encode()).hexdigest()
-    if not note.exists():
-        note.write_text(home, encoding="utf-8")
-    elif (before := note.read_text(encoding="utf-8")) != home:
-        raise StateLost(
-            f"the budget of {data} is kept in {before}, and not in {home}: say budget-file={before!r}, or, if it "
-            f"was moved, remove {note}"
-        )
+    return known / hashlib.sha256(data.encode()).hexdigest(), data
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from flwr.app import Context, Message
+from flwr.app import Context, Message, MessageType, RecordDict
 
 import dpforest
 from dpforest.errors import DPForestError, one_line
@@ -22,7 +22,7 @@ from strategies.flower_compat import identify_run
 from strategies.flower_compat.connection import Connection, Incoming, NoConnection, NotDelivered
 from strategies.messages import error_content
 from strategies.node.app import NodeApp
-from strategies.node.consent import Refused, describe_limits
+from strategies.node.consent import Refused, describe_limits, write_answer, write_request
 
 log = logging.getLogger(__name__)
 
@@ -51,21 +51,60 @@ class WarmNode:
         """The answer to a message; what it followed from is on the disk before.
 
         The bundle of the run is not looked at: only its name and version, to say in words what does not fit.
+
+        Raises
+        ------
+        NotDelivered
+            Flower has no form for an answer to such a message.
         """
         run, message = incoming.run, incoming.message
         identify_run(run, node)
+        context = Context(run, node, dict(self._config), RecordDict(), run_config={})
         try:
             check_bundle(incoming.app, incoming.version)
-            context = Context(run, node, dict(self._config), self._states.load(run), run_config={})
+            check_kind(message.metadata.message_type)
+            context.state = self._states.load(run)
+        except (Refused, StateError) as error:
+            log.warning("%s", error)
+            return _reply(message, self._turned_down(message, context, error))
+        try:
             reply = self._app(message, context)
             self._states.save(run, context.state)
             return reply
-        except (Refused, StateError) as error:
-            log.warning("%s", error)
-            return Message(error_content(-1, error, isinstance(error, Refused)), reply_to=message)
-        except Exception as error:  # also Flower's, of a message of a kind that nobody answers
-            log.warning("a message of run %d cannot be answered", run, exc_info=error)
-            return Message(error_content(-1, DPForestError("see its log")), reply_to=message)
+        except Exception as error:
+            log.warning("a message of run %d is not answered", run, exc_info=error)
+            public = error if isinstance(error, StateError) else DPForestError("see its log")
+            return _reply(message, error_content(-1, public))
+
+    @staticmethod
+    def _turned_down(message: Message, context: Context, error: DPForestError) -> RecordDict:
+        """What is said to a message that the app does not see; it is written down like all others."""
+        try:
+            number = write_request(message.metadata.message_type, None, context)
+            write_answer(number, "refused", str(error), context)
+        except Refused as broken:
+            error = broken
+        return error_content(-1, error, refused=True)
+
+
+def _reply(message: Message, content: RecordDict) -> Message:
+    try:
+        return Message(content, reply_to=message)
+    except ValueError as error:  # Flower knows no answer to such a kind
+        raise NotDelivered(
+            f"a message of kind {one_line(message.metadata.message_type, 50)!r} has no answer"
+        ) from error
+
+
+def check_kind(kind: str) -> None:
+    """Refuse messages of a kind that nobody answers.
+
+    Raises
+    ------
+    Refused
+    """
+    if kind not in (MessageType.QUERY, MessageType.TRAIN, MessageType.EVALUATE):
+        raise Refused(f"this node answers no messages of kind {one_line(kind, 50)!r}")
 
 
 def check_bundle(app: str, version: str) -> None:

@@ -31,7 +31,6 @@ from flwr.supercore.inflatable.inflatable_protobuf_utils import (
     make_push_object_fn_protobuf,
 )
 from flwr.supercore.inflatable.inflatable_utils import (
-    ObjectPullError,
     ObjectPushError,
     pull_and_inflate_object_from_tree,
     push_objects,
@@ -185,9 +184,8 @@ class Connection:
         pulled = self._call(self._client.PullMessages, fleet.PullMessagesRequest(node=self._here))
         if not pulled.messages_list:
             return None
-        head, tree = message_from_proto(pulled.messages_list[0]), pulled.message_object_trees[0]
-        run = head.metadata.run_id
         try:
+            run, tree = message_from_proto(pulled.messages_list[0]).metadata.run_id, pulled.message_object_trees[0]
             message = pull_and_inflate_object_from_tree(
                 tree,
                 make_pull_object_fn_protobuf(partial(self._call, self._client.PullObject), self._here, run),
@@ -196,10 +194,10 @@ class Connection:
                 ),
                 return_type=Message,
             )
-        except (ObjectPullError, ValueError, TypeError, KeyError) as error:
-            if isinstance(error, NoConnection | TurnedAway | NotDelivered):
-                raise
-            raise NotDelivered(f"a message of run {run} cannot be read: {error}") from error
+        except DPForestError:
+            raise
+        except Exception as error:  # whatever a SuperLink sends must not end the node
+            raise NotDelivered(f"a message cannot be read: {type(error).__name__}: {error}") from error
         identify_message(message, tree.object_id)
         return Incoming(message, run, *self._bundle(run))
 

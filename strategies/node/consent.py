@@ -102,6 +102,11 @@ class Limits:
             )
         why = "" if "max-delta" in context.node_config else "; its owner can say rows=..., or max-delta=..."
         epsilon = _number(context, "max-epsilon", _USUAL_EPSILON)
+        for name in ("lifetime-epsilon", "lifetime-delta"):
+            if name in context.node_config and "budget-file" not in context.node_config:
+                raise Refused(
+                    f"this node's {name} needs a budget-file in the node configuration, so nothing is allowed"
+                )
         all_epsilon, all_delta = (
             _number(context, f"lifetime-{name}", one_run) for name, one_run in (("epsilon", epsilon), ("delta", delta))
         )

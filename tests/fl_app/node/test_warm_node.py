@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from fl_app.node.places import NodeRuns, StateLost, alone_on_data, check_state
 from fl_app.node.serve import WarmNode
 from fl_app.node.status import node_status, write_csv
 from strategies.flower_compat import identify_message, identify_run
-from strategies.flower_compat.connection import Incoming
+from strategies.flower_compat.connection import Incoming, NotDelivered
 from strategies.messages import ARRAYS, CONFIG
 from strategies.node.budget_file import BudgetFile
 
@@ -76,6 +78,18 @@ def test_a_bundle_of_another_version_is_refused_in_words(home: Path, app: str, v
     assert answer.startswith(f"Refused: this node runs dpforest {dpforest.__version__}")
     assert words in answer
     assert len(answer) < 300
+
+
+@pytest.mark.parametrize("kind", ["query", "train", "train.more", "evaluate", "system", "x"])
+@pytest.mark.parametrize("version", [dpforest.__version__, "0.0.9"])
+def test_every_message_is_written_down_and_answered(home: Path, kind: str, version: str) -> None:
+    check_state(owner(home))
+    message = incoming(1, version=version)
+    message.message.metadata.__dict__["_message_type"] = kind
+    with nullcontext() if kind != "x" else pytest.raises(NotDelivered):
+        assert set(WarmNode(owner(home)).answer(message, 7).content) & {CONFIG}
+    (run,) = node_status(owner(home)).runs
+    assert (run.asked, run.answered + run.refused + run.failed) == (1, 1)
 
 
 def test_a_node_that_is_started_again_goes_on_with_its_ledger(home: Path) -> None:
@@ -179,8 +193,12 @@ def test_a_part_of_the_state_that_is_gone_is_said(home: Path) -> None:
     with pytest.raises(StateLost, match=r"secret is gone, which chose the test rows"):
         check_state(owner(home))
     (state / "was").rename(state / "secret")
+    check_state(owner(home))
     (state / "budget.db").unlink()
     with pytest.raises(StateLost, match="nobody knows what this node has spent: put back a copy"):
+        check_state(owner(home))
+    shutil.rmtree(state)
+    with pytest.raises(StateLost, match=r"is gone, in which the budget of .* was kept: put back a copy"):
         check_state(owner(home))
 
 

@@ -148,6 +148,12 @@ def test_seconds_and_memory_of_a_message_are_limited() -> None:
     check(experiment, **{"max-seconds": 60, "max-memory": 500})
 
 
+@pytest.mark.parametrize("name", ["lifetime-epsilon", "lifetime-delta"])
+def test_a_lifetime_limit_without_a_file_that_keeps_it_allows_nothing(name: str) -> None:
+    with pytest.raises(Refused, match=f"this node's {name} needs a budget-file"):
+        check(asked(), **{name: 5.0})
+
+
 def test_units_are_the_owners_to_name() -> None:
     check(asked(), units="record")
     check(asked(), units="client, record")
