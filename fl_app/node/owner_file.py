@@ -26,7 +26,7 @@ BUDGET = "budget.db"
 _ROOT, _KEY = "root-certificates", "private-key"
 _PATHS = ("data-path", SCHEMA, "budget-file", "state-folder", _ROOT, _KEY)
 _LISTS = ("strategies", "units")
-_NEEDED = ("partition-id",)
+_NUMBER = "partition-id"
 
 
 class OwnerFileError(DPForestError):
@@ -66,9 +66,11 @@ class OwnerFile:
         plain = _read(path)
         for key in plain.keys() - {*KEYS, _ROOT, _KEY}:
             raise OwnerFileError(f"{path} says {key!r}, which is no setting{did_you_mean(key, [*KEYS, _ROOT, _KEY])}")
-        for key in _NEEDED:
-            if key not in plain:
-                raise OwnerFileError(f"{path} does not say {key}: every node of a federation has its own, from 0")
+        number = plain.get(_NUMBER)
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise OwnerFileError(
+                f"{path} says {_NUMBER} = {number!r}: every node of a federation has a whole number of its own, from 0"
+            )
         given = {key: _value(path, key, value) for key, value in plain.items()}
         connection = {key: given.pop(key, None) for key in (_ROOT, _KEY)}
         given["state-folder"] = str(state_folder(given))

@@ -23,6 +23,7 @@ from flwr.proto import fleet_pb2 as fleet
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
 from flwr.proto.node_pb2 import Node
 from flwr.proto.run_pb2 import GetRunRequest
+from flwr.supercore.address import parse_address
 from flwr.supercore.error import FlowerError
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, no_object_id_recompute
 from flwr.supercore.inflatable.inflatable_protobuf_utils import (
@@ -113,6 +114,8 @@ class Connection:
         insecure: bool = False,
         before: int | None = None,
     ) -> None:
+        if parse_address(address) is None:
+            raise TurnedAway(f"the SuperLink's address {address!r} must be HOST:PORT")
         self.address = address
         self._registers = key is None
         private, public = generate_key_pairs() if key is None else (key, key.public_key())

@@ -73,6 +73,12 @@ def test_a_key_that_is_not_known() -> None:
         assert "does not accept the key of this node: private-key must be that of" in refusal(address, TurnedAway)
 
 
+@pytest.mark.parametrize("address", ["", "nonsense", "host:port", "https://host:1"])
+def test_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(TurnedAway, match=r"must be HOST:PORT"):
+        Connection(address, insecure=True)
+
+
 def test_nobody_is_there() -> None:
     with superlink() as address:
         pass

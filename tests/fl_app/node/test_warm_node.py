@@ -219,9 +219,10 @@ def test_what_is_wrong_in_the_file_is_one_line(home: Path, line: str, words: str
         check_node(owner(home, line))
 
 
-def test_every_node_has_a_number(home: Path) -> None:
-    (home / "node.toml").write_text("rows = 5\n")
-    with pytest.raises(OwnerFileError, match="does not say partition-id"):
+@pytest.mark.parametrize("line", ["rows = 5", "partition-id = true", "partition-id = -1", 'partition-id = "0"'])
+def test_every_node_has_a_number(home: Path, line: str) -> None:
+    (home / "node.toml").write_text(line)
+    with pytest.raises(OwnerFileError, match=r"partition-id = .*: every node of a federation has a whole number"):
         owner(home)
 
 
