@@ -1,4 +1,4 @@
-"""One node at a time on some data, and one place where its budget is kept.
+"""One node at a time on some data and in a state folder, and one place for the budget of the data.
 
 Two nodes on the same data would each spend a whole budget. So a node that runs holds a lock on its data, and the user's
 own state folder remembers in which folder the budget of which data is: another one would begin from nothing.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from dpforest.errors import DPForestError
@@ -30,7 +30,7 @@ class StateLost(DPForestError):
 
 
 class NodeRuns(DPForestError):
-    """Another node is running on the same data."""
+    """Another node is running on the same data, or with the same state folder."""
 
 
 def check_state(owner: OwnerFile) -> None:
@@ -79,27 +79,38 @@ def _home_of(owner: OwnerFile) -> tuple[Path, str]:
 
 
 @contextmanager
-def alone_on_data(owner: OwnerFile) -> Iterator[None]:
-    """Hold the data against other nodes of this machine.
+def alone(owner: OwnerFile) -> Iterator[None]:
+    """Hold the data and the state folder against other nodes of this machine.
 
     Raises
     ------
     NodeRuns
     """
-    path = owner.node_config.get("data-path")
-    if path is None or fcntl is None:
+    with ExitStack() as held:
+        for key in ("data-path", "state-folder"):
+            if fcntl is not None and key in owner.node_config:
+                held.enter_context(_locked(key, owner.node_config[key]))
         yield
-        return
+
+
+@contextmanager
+def _locked(key: str, path: str) -> Iterator[None]:
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError as error:
-        raise DPForestError(f"data-path {path} cannot be read: {error.strerror}") from error
+        raise DPForestError(f"{key} {path} cannot be read: {error.strerror}") from error
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise NodeRuns(f"another node is running on {path}: one is enough, and two would spend twice") from error
-    try:
+        _lock(handle, key, path)
         yield
     finally:
         os.close(handle)
+
+
+def _lock(handle: int, key: str, path: str) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise NodeRuns(
+            f"another node is running with {key} {path}: one is enough for the same data, and nodes with different data "
+            "have a state-folder each"
+        ) from error

@@ -16,7 +16,7 @@ from dpforest.errors import DPForestError, one_line
 from fl_app.engine.node import ExperimentHost
 from fl_app.engine.node_state import StateError
 from fl_app.node.owner_file import OwnerFile
-from fl_app.node.places import alone_on_data, check_state
+from fl_app.node.places import alone, check_state
 from fl_app.node.states import RunStates
 from strategies.flower_compat import identify_run
 from strategies.flower_compat.connection import Connection, Incoming, NoConnection, NotDelivered
@@ -144,7 +144,7 @@ def serve(owner: OwnerFile, address: str, insecure: bool, until: Callable[[], bo
     """
     describe_limits(owner.context)  # raises where one is none
     owner.schema()
-    with alone_on_data(owner):
+    with alone(owner):
         check_state(owner)
         known = Path(owner.node_config["state-folder"]) / _NODE
         connection = Connection(address, owner.root_certificates, owner.key(), insecure, _read_id(known))

@@ -6,6 +6,7 @@ import errno
 import json
 import shutil
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from fl_app.data.sources import table
 from fl_app.node import states
 from fl_app.node.check import check_node
 from fl_app.node.owner_file import OwnerFile, OwnerFileError
-from fl_app.node.places import NodeRuns, StateLost, alone_on_data, check_state
+from fl_app.node.places import NodeRuns, StateLost, alone, check_state
 from fl_app.node.serve import WarmNode
 from fl_app.node.status import node_status, write_csv
 from strategies.flower_compat import identify_message, identify_run
@@ -166,14 +167,24 @@ def test_all_runs_together_keep_the_lifetime_limit(home: Path) -> None:
     assert len(lines) == 5
 
 
-def test_two_nodes_on_the_same_data_are_one_too_many(home: Path) -> None:
-    with (
-        alone_on_data(owner(home)),
-        pytest.raises(NodeRuns, match="another node is running on"),
-        alone_on_data(owner(home)),
-    ):
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({}, "another node is running with data-path .*table.csv"),
+        ({"state-folder": "elsewhere"}, "another node is running with data-path .*table.csv"),
+        ({"data-path": "other.csv"}, "another node is running with state-folder .*state"),
+    ],
+)
+def test_two_nodes_on_the_same_data_or_state_are_one_too_many(home: Path, other: dict[str, str], words: str) -> None:
+    (home / "other.csv").write_text("x")
+    (home / "elsewhere").mkdir()
+    first = owner(home)
+    second = replace(
+        first, node_config=dict(first.node_config) | {key: str(home / name) for key, name in other.items()}
+    )
+    with alone(first), pytest.raises(NodeRuns, match=words), alone(second):
         pass
-    with alone_on_data(owner(home)):
+    with alone(second):
         pass
 
 
