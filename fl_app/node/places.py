@@ -111,6 +111,6 @@ def _lock(handle: int, key: str, path: str) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise NodeRuns(
-            f"another node is running with {key} {path}: one is enough for the same data, and nodes with different data "
+            f"another node is running with {key} {path}: one is enough for the same data, and nodes with other data "
             "have a state-folder each"
         ) from error
