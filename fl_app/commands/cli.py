@@ -36,6 +36,8 @@ COMMANDS = {
     "attack": Command("fl_app.commands.attack", "what an attacker gets from a finished run"),
     "predict": Command("fl_app.commands.predict", "predict new rows with a finished forest"),
     "export": Command("fl_app.commands.export", "write a forest for other programs"),
+    "node": Command("fl_app.commands.node", "take part in a federation with one's own rows"),
+    "node status": Command("fl_app.commands.node_status", "what a node was asked, and what it has spent"),
     "data check": Command("fl_app.commands.data_check", "what is wrong with recordings or tables, by file and line"),
     "data schema": Command("fl_app.commands.data_schema", "draft the schema of a table"),
     "data download": Command("fl_app.commands.data_download", "get a public data set"),
