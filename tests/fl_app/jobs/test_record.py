@@ -17,7 +17,7 @@ from hand_made import CLIENTS, TREES, make, run, write_table
 
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.forest import load
-from dpforest.guarantee import RECORD_UNIT, Trust
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from dpforest.settings import Settings
@@ -30,7 +30,18 @@ from fl_app.report.page import write_report
 from fl_app.results.finished import read_run
 from fl_app.results.run_folder import find_runs
 from strategies import registry
-from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, Method, Public, Released, ServerSide, Update
+from strategies.method import (
+    Arrays,
+    ClientSide,
+    ClientTask,
+    ClientUpdate,
+    Method,
+    Protection,
+    Public,
+    Released,
+    ServerSide,
+    Update,
+)
 from strategies.metrics import memorization_rate
 
 FILES = {"config.yaml", "metrics.json", "rounds.csv", "clients.csv", "privacy.json", "run.log", "model"}
@@ -299,8 +310,7 @@ def test_a_method_needs_no_change_of_the_app(tmp_path: Path) -> None:
             _Settings,
             _CountingServer,
             _CountingClient,
-            RECORD_UNIT,
-            Trust("nobody"),
+            (Protection(RECORD_UNIT, NO_SERVER),),
             default_rounds=3,
         )
     )
