@@ -5,14 +5,14 @@ stays, and its vector is then 0. Let ``u`` be *any* function of the client's own
 (also where it subtracts the rows' own mean, divides by their own deviation, ranks them among each other, or weighs
 classes: all of that happens inside ``u``, and nothing of it is sent).
 
-* `unit_vector` sends ``v = u / |u|``, and 0 for ``u = 0``. So ``|v| <= 1``, and the sum over clients moves by at most 1
-  in L2 norm.
-* `clipped_vector` sends ``v = u min(1, c / |u|)``, so ``|v| <= c``, and the sum moves by at most c. Of several vectors in
-  one release, ``u`` is all of them behind one another.
+* `unit_vector` sends ``v = u / |u|``, and 0 for ``u = 0``. So ``|v| <= 1``, and the sum over clients moves by at most
+  1 in L2 norm.
+* `clipped_vector` sends ``v = u min(1, c / |u|)``, so ``|v| <= c``, and the sum moves by at most c. Of several vectors
+  in one release, ``u`` is all of them behind one another.
 
 In whole numbers: a vector of length at most 1 (or c) is multiplied by ``units`` (``units / c``) and every coordinate
-truncated towards zero. As ``|trunc(x)| <= |x|`` in each coordinate, the norm never grows, so the squared norm of what is
-sent, a whole number, is at most ``units^2`` wherever floating point was exact; it is computed in whole numbers and
+truncated towards zero. As ``|trunc(x)| <= |x|`` in each coordinate, the norm never grows, and the squared norm of what
+is sent, a whole number, is at most ``units^2`` wherever floating point was exact. It is computed in whole numbers, and
 coordinates step towards zero until it is (`_held`), so that floating point does not matter. A ``u`` with a NaN or an
 infinity is sent as 0. Sums of whole numbers are exact.
 
