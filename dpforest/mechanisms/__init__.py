@@ -2,9 +2,10 @@
 
 from dpforest.mechanisms.base import Cost, Mechanism, Paid
 from dpforest.mechanisms.counts import DiscreteLaplaceCounts
-from dpforest.mechanisms.gaussian import DiscreteGaussianSums
+from dpforest.mechanisms.gaussian import DiscreteGaussianSums, scaled_sums
 from dpforest.mechanisms.real_sums import GaussianSums
 from dpforest.mechanisms.selection import SELECTIONS, Selection
+from dpforest.mechanisms.vectors import clipped_vector, unit_vector
 from dpforest.mechanisms.whole import whole_numbers
 
 __all__ = [
@@ -16,5 +17,8 @@ __all__ = [
     "Mechanism",
     "Paid",
     "Selection",
+    "clipped_vector",
+    "scaled_sums",
+    "unit_vector",
     "whole_numbers",
 ]

@@ -39,10 +39,13 @@ def make_task(
     clients: int = 4,
     seed: int = 0,
     schema: Schema = SCHEMA,
+    trust: str | None = None,
     **settings: Any,
 ) -> Task:
     """What both sides know; small networks unless the test says otherwise."""
-    return Task(schema, method.settings(**{"hidden": [8], **settings}), budget, rounds, clients, seed)
+    chosen = method.settings(**{"hidden": [8], **settings})
+    proven = method.protection(chosen, trust=trust).for_task()
+    return Task(schema, chosen, budget, rounds, clients, seed, **proven)
 
 
 def client_task(
@@ -96,7 +99,7 @@ class Federation:
 
     def view(self, client: int, round_: int, config: Mapping[str, Any]) -> ClientTask:
         """The task of one message."""
-        protection = self.method.protection(self.task.settings)
+        protection = self.method.protection(self.task.settings, self.task.unit, self.task.trust)
         fresh = Ledger(self.task.budget, protection.unit, protection.trust)
         ledger = self.ledgers.setdefault(client, fresh)
         return client_task(self.task, client, round_, ledger, self.states.setdefault(client, RecordDict()), config)

@@ -53,7 +53,7 @@ def test_a_registered_method_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     own = Method("mine", Options, None, None, (Protection(RECORD_UNIT, NO_SERVER),))  # type: ignore[arg-type]
     registry.register(own)
     assert registry.get_method("mine") is own
-    assert not own.protection(Options()).by_client_alone
+    assert not own.protection(Options(3)).by_client_alone
 
 
 def test_a_combination_without_a_proof_names_the_nearest_that_has_one() -> None:
@@ -67,8 +67,9 @@ def test_a_combination_without_a_proof_names_the_nearest_that_has_one() -> None:
         r"privacy\.trust=local$",
     ):
         boost.protection(settings, trust="central")
-    with pytest.raises(DPForestError, match=r"is privacy\.unit=client privacy\.trust="):
-        registry.get_method("dp_fedavg").protection(None, unit="client", trust="local")
+    dp_fedavg = registry.get_method("dp_fedavg")
+    with pytest.raises(DPForestError, match=r"is privacy\.unit=client privacy\.trust=local"):
+        dp_fedavg.protection(dp_fedavg.settings(), unit="record", trust="local")
     # It guarantees nothing under any of them, and is a line in comparisons of all.
     assert registry.get_method("fedavg").protection(None, unit="client", trust="shared").unit is RECORD_UNIT
 
