@@ -246,8 +246,11 @@ class NetworkServer(ServerSide):
 
     def model(self) -> dict[str, np.ndarray]:
         """The current model as it goes to the clients."""
-        standard = self._standard.to_arrays() if self._standard else {}
-        return {**self.architecture.unflatten(self._flat), **standard}
+        return {**self.architecture.unflatten(self._flat), **self.standard_arrays()}
+
+    def standard_arrays(self) -> dict[str, np.ndarray]:
+        """The standardisation as it goes to the clients, if there is one."""
+        return self._standard.to_arrays() if self._standard else {}
 
     def report(self) -> dict[str, Any]:
         return {"weights": self.architecture.size, "bytes_of_weights": 4 * self.architecture.size}

@@ -89,7 +89,9 @@ class Federation:
         for client in chosen:
             try:
                 config = dict(self.server.config(round_, client))
-                update = self.method.client().train(self.view(client, round_, config), *data[client], self.model)
+                own = self.server.arrays_for(round_, client)
+                arrays = self.model if own is None else own
+                update = self.method.client().train(self.view(client, round_, config), *data[client], arrays)
                 sent = ClientUpdate(update.arrays, update.metrics, client)
                 self.server.check(sent)
                 updates.append(sent)
