@@ -82,9 +82,7 @@ def _mechanism(epsilon: float, rounds: int) -> DiscreteLaplaceCounts:
     return DiscreteLaplaceCounts(epsilon / rounds)
 
 
-registry.register(
-    Method(NAME, _Settings, _Server, _Client, (Protection(RECORD_UNIT, NO_SERVER, True),), default_rounds=3)
-)
+registry.register(Method(NAME, _Settings, _Server, _Client, (Protection(RECORD_UNIT, NO_SERVER),), 3))
 
 
 def counted(folder: Path, app: Any = None, **settings: Any) -> Any:
@@ -200,7 +198,7 @@ METHODS = {
     "dp_sgd": {"standardize": "private", "hidden": [4], "batch": 20, "steps": 3},
     "dp_sgd, shared": {"name": "dp_sgd", "hidden": [4], "steps": 3},
     "dp_fedavg": {"hidden": [4], "epochs": 1},
-    "dp_fedavg, adaptive": {"name": "dp_fedavg", "adaptive_clip": True, "hidden": [4], "epochs": 1},
+    "dp_fedavg, adaptive": {"name": "dp_fedavg", "adaptive_clip": True, "update": "clip", "hidden": [4], "epochs": 1},
     "fedavg": {"hidden": [4], "epochs": 1},
     "centralized_mlp": {"hidden": [4], "epochs": 1},
     "standalone_mlp": {"hidden": [4], "epochs": 1},
