@@ -289,7 +289,7 @@ def _division(source: DataSource, partition: Partition, clients: int) -> _Divisi
         pooled = Rows.concat(tables)
         recording = pooled.recording if source.has_recordings else np.arange(len(pooled))
         subject = np.repeat(np.arange(len(tables)), [len(rows) for rows in tables])
-        owner = DIVISIONS[partition.kind](_Pool(pooled.y, recording, subject, clients, partition))
+        owner = DIVISIONS[partition.kind](_Pool(pooled.y, recording, subject, len(tables), clients, partition))
         rows = pooled.take(np.argsort(owner, kind="stable"))
         for array in (rows.X, rows.y, rows.recording):
             array.flags.writeable = False
@@ -307,6 +307,7 @@ class _Pool:
     y: np.ndarray  # of all rows
     recording: np.ndarray  # of all rows; each row is its own where there are no recordings
     subject: np.ndarray  # number of each row's subject, ascending
+    subjects: int
     clients: int
     partition: Partition
 
@@ -362,8 +363,8 @@ def _divide_in_time(pool: _Pool) -> np.ndarray:
 
 def _divide_among_devices(pool: _Pool) -> np.ndarray:
     rng, owner, first = pool.rng, np.empty(len(pool.y), dtype=np.int64), 0
-    fewest, more = divmod(pool.clients, int(pool.subject[-1]) + 1)
-    for at in range(int(pool.subject[-1]) + 1):
+    fewest, more = divmod(pool.clients, pool.subjects)
+    for at in range(pool.subjects):
         own = slice(*np.searchsorted(pool.subject, [at, at + 1]))
         block, devices = _blocks(pool.recording[own], pool.partition.block), fewest + (at < more)
         n = int(block[-1]) + 1 if len(block) else 0

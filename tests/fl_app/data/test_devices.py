@@ -62,6 +62,12 @@ def test_numbers_that_make_no_devices_are_refused(clients: int, options: dict[st
         devices([100, 100, 100], clients, **options)
 
 
+@pytest.mark.parametrize("sizes", [[60, 0], [0, 60], [0]])
+def test_a_subject_without_rows_has_no_devices(sizes: list[int]) -> None:
+    with pytest.raises(DataError, match="one subject's 0 blocks"):
+        devices(sizes, 2 * len(sizes), block=5)
+
+
 def test_people_that_nobody_trained_on_hold_all_of_their_devices_out() -> None:
     source = made_up([60, 60, 60, 60])
     partition, evaluation = Partition("devices", clients=10, block=5), Evaluation("subject", held_out=1)
