@@ -128,7 +128,8 @@ class SharedDpSgdServer(SecureServer, NetworkServer):
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         standardizes = self._standardizes
         self._asked += self.asks_vectors and not standardizes
-        total = self.sums.take(updates, is_needed=standardizes)  # without keys or scales there is nothing to go on with
+        # Without keys or scales there is nothing to go on with.
+        total = self.sums.take(updates, is_needed=standardizes or self.agrees_on_keys)
         if total is not None and standardizes:
             self._standardize(total.values)
         elif total is not None:

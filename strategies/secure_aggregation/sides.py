@@ -33,6 +33,11 @@ class SecureServer(ServerSide):
         return self.sums.collector.phase is Phase.MASK
 
     @property
+    def agrees_on_keys(self) -> bool:
+        """Whether the next exchange is one of those without which there are no sums at all."""
+        return self.sums.collector.phase in (Phase.ADVERTISE, Phase.SHARE)
+
+    @property
     def exchanges(self) -> int:
         return self.sums.collector.exchanges
 

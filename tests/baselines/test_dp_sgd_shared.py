@@ -250,8 +250,9 @@ def test_clients_that_drop_out_cost_their_rows_only() -> None:
     assert not federation.failures
 
 
-def test_a_run_without_the_sums_of_features_ends() -> None:
-    federation = begin()
+@pytest.mark.parametrize("standardize", ["public", "private"])
+def test_a_run_without_keys_ends(standardize: str) -> None:
+    federation = begin(standardize=standardize)
     with pytest.raises(TooFewClients):
         federation.exchange(1, {0: rows(0)})
 
