@@ -17,6 +17,8 @@ from strategies.method import Arrays, ClientSide, ClientTask, Work
 MODEL_LIMITS = Limits(trees=200_000, nodes=20_000_000)
 # Rows that work is measured by at least: the number that a server states may be far too small.
 LEAST_ROWS = 10_000
+# Arrays that nobody can change, with what they were read by and as.
+_last_read: tuple[Arrays, Schema, Forest] | None = None
 _OUTPUTS: tuple[Output, ...] = ("probability", "logit", "target", "target_sum", "score")
 
 
@@ -38,7 +40,20 @@ def model_arrays(forest: Forest, packed: Arrays) -> dict[str, np.ndarray]:
 
 
 def read_model(arrays: Arrays, schema: Schema) -> Forest:
-    """The forest in `model_arrays`, validated."""
+    """The forest in `model_arrays`, validated; the last one of this process is remembered while its arrays are."""
+    global _last_read
+    known = _last_read
+    if known is None or known[1] != schema or not _are_same(known[0], arrays):
+        known = dict(arrays), schema, _read_model(arrays, schema)
+        _last_read = known if not any(array.flags.writeable for array in arrays.values()) else None
+    return known[2]
+
+
+def _are_same(known: Arrays, arrays: Arrays) -> bool:
+    return known.keys() == arrays.keys() and all(array is arrays[name] for name, array in known.items())
+
+
+def _read_model(arrays: Arrays, schema: Schema) -> Forest:
     output = int(arrays["output"][0]) if "output" in arrays and arrays["output"].shape == (1,) else -1
     if not 0 <= output < len(_OUTPUTS) or "owners" not in arrays:
         raise InvalidForest("the model does not say what its trees hold")

@@ -58,6 +58,7 @@ def epsilon_of_gaussian(mu: float, delta: float) -> float:
     return _root(excess, 0.0, upper, 1e-12, 1e-12)
 
 
+@lru_cache(maxsize=1024)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu of Gaussian releases that stay (epsilon, delta)-private; the inverse of the above.
 

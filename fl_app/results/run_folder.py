@@ -34,6 +34,8 @@ PARTIAL = ".partial-"
 CONFIG = "config.yaml"
 LOG = "run.log"
 _LONGEST_REASON = 2000  # characters
+# Clients whose ledgers people may want to read.
+_READABLE = 200
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _own: set[Path] = set()  # hidden folders that runs of this process are writing
 _CLIENTS_OWN = ("strategies.node", "fl_app.engine.node", "fl_app.data")
@@ -95,7 +97,9 @@ class RunFolder:
         """
         folder = self._partial
         with self._written():
-            (folder / "privacy.json").write_text(json.dumps(run.privacy, indent=1), encoding="utf-8")
+            # Laid out for people, unless there are too many ledgers for that; the layout takes most of the time.
+            indent = 1 if len(run.clients) <= _READABLE else None
+            (folder / "privacy.json").write_text(json.dumps(run.privacy, indent=indent), encoding="utf-8")
             write_table(folder / "rounds.csv", run.rounds)
             write_table(folder / "clients.csv", run.clients)
             (folder / "model").mkdir()

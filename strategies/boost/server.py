@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -35,8 +34,7 @@ from strategies.forests import model_arrays, save_forest
 from strategies.messages import BadMessage
 from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
 from strategies.secure_aggregation import Phase, SumCollector, Total
-
-log = logging.getLogger(__name__)
+from strategies.secure_aggregation.rounds import SumRounds
 
 
 class BoostServer(ServerSide):
@@ -54,11 +52,11 @@ class BoostServer(ServerSide):
         self._known: dict[int, int] = {}  # finished rounds that a client knows; not here: it may lack the start
         self._public = task.public_rows() if task.public_rows else None
         self._public_score: float | None = None
-        self._ended = ""  # why the run ended early
-        self._left_out: set[int] = set()  # clients of which the log has said why
         self._collector: SumCollector | None = None
+        self._sums: SumRounds | None = None
         if task.trust is TrustModel.SHARED:
             self._collector = SumCollector(secure_terms(task, self._plan).terms, 0)
+            self._sums = SumRounds(self._collector, task.rounds)
 
     def planned(self) -> list[Entry]:
         return self._plan.planned()
@@ -111,19 +109,18 @@ class BoostServer(ServerSide):
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         before = len(self._booster.rounds)
-        if self._collector is None:
+        if self._sums is None:
             self._note(updates)
             self._learn(np.sum([self._read(update) for update in updates], axis=0), len(updates))
         else:
-            self._take_secure_replies(self._collector, updates)
+            self._take_secure_replies(self._sums, updates)
         rounds = len(self._booster.rounds)
         if rounds > before:
             self._public_score = self._score_public_rows()
         last = exchange == self.exchanges or self.finished
         if last and not rounds:
-            raise TooFewClients(
-                f"no round was finished: {self._ended or 'too few clients answered in every one of them'}"
-            )
+            why = (self._sums and self._sums.ended) or "too few clients answered in every one of them"
+            raise TooFewClients(f"no round was finished: {why}")
         every = self._settings.evaluate_every
         self._ends_round = last or (rounds > before and every > 0 and rounds % every == 0)
         if not self._ends_round:
@@ -155,10 +152,8 @@ class BoostServer(ServerSide):
         facts: dict[str, Any] = {}
         if lost := self._released - len(self._booster.rounds):
             facts["rounds_given_up"] = lost
-        if self._ended:
-            facts["ended_early"] = self._ended
-        if self._collector and self._collector.liars:
-            facts["left_out"] = {str(client): f"it {lie}" for client, lie in sorted(self._collector.liars.items())}
+        if self._sums:
+            facts |= self._sums.report()
         return facts | {
             "trees": forest.n_trees,
             "nodes": forest.n_nodes,
@@ -238,33 +233,16 @@ class BoostServer(ServerSide):
             self._booster.read_marginals(total.reshape(shape), parties)
             self._has_start = True
 
-    def _take_secure_replies(self, collector: SumCollector, updates: list[ClientUpdate]) -> None:
-        phase = collector.phase
-        if phase is Phase.MASK:
+    def _take_secure_replies(self, sums: SumRounds, updates: list[ClientUpdate]) -> None:
+        if sums.collector.phase is Phase.MASK:
             self._note(updates)
-        total = None
-        try:
-            total = collector.receive({update.client: update.arrays for update in updates}, self._check_total)
-        except (TooFewClients, DPForestError) as error:
-            # A lost round of trees costs these trees only, and clients have paid for it; without keys or cuts
-            # there is nothing to go on with.
-            if not self._has_start and (phase is not Phase.PRESENT or collector.ended):
-                raise TooFewClients(f"the run cannot go on: {error}") from error
-            if self._step == MOMENTS and phase is not Phase.PRESENT:
-                self._booster.skip_moments()  # clients have paid for them, and the units so far will do
-            if not collector.ended:
-                log.warning("no sums are asked for: %s" if phase is Phase.PRESENT else "a round is given up: %s", error)
+        # Without keys or cuts there is nothing to go on with.
+        total = sums.take(updates, self._check_total, is_needed=not self._has_start)
         if total is not None:
             self._learn(total.values, len(total.clients))
-        if collector.ended and not self._ended:
-            self._ended = (
-                f"after {len(self._booster.rounds)} of {self.task.rounds} rounds: {collector.ended} "
-                "(strategy.dropouts allows for clients that are missing)"
-            )
-            log.warning("the run ends %s", self._ended)
-        for client in sorted(collector.liars.keys() - self._left_out):
-            log.warning("client %d is left out from now on: it %s", client, collector.liars[client])
-        self._left_out = set(collector.liars)
+        elif self._step == MOMENTS and sums.gave_up:
+            self._booster.skip_moments()  # clients have paid for them, and the units so far will do
+        sums.note(len(self._booster.rounds))
 
     def _check_total(self, total: Total) -> None:
         try:

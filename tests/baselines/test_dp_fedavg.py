@@ -21,7 +21,10 @@ from strategies.federation.strategy import MethodStrategy
 from strategies.method import Arrays, ClientUpdate, TooFewClients
 from strategies.plan import MethodPlan
 
-SEEDED = {"server_noise": "seeded", "optimizer": "adam", "learning_rate": 0.02}
+SEEDED = {
+    "server_noise": "seeded", "optimizer": "adam", "learning_rate": 0.02, "standardize": "public", "update": "clip",
+    "balance": 0.0,
+}  # fmt: skip
 
 
 def begin(**options: Any) -> Federation:
@@ -208,18 +211,18 @@ def _silent(message: Message, context: Context) -> Message:
 
 @pytest.mark.parametrize(("name", "ends"), [("fedavg", True), ("dp_fedavg", False)])
 def test_the_end_of_a_run_says_nothing_about_a_client_that_is_protected(name: str, ends: bool) -> None:
-    # Of one client that was asked none answers, and half are needed: only a method without a guarantee may stop.
-    federation = start(name, clients=1, **({} if ends else {"server_noise": "seeded"}))
+    # Of the clients that were asked none answers, and half are needed: only a method without a guarantee may stop.
+    federation = start(name, clients=4, **({} if ends else {"server_noise": "seeded"}))
     plan = MethodPlan(name, {"hidden": [8]} | ({} if ends else SEEDED), federation.task.schema, 4.0, 1e-5, rounds=1)
-    strategy = MethodStrategy(plan, FederatedResult, nodes={0: 1000})
+    strategy = MethodStrategy(plan, FederatedResult, nodes={client: 1000 + client for client in range(4)})
     if ends:
         with pytest.raises(TooFewClients):
-            strategy.start(InProcessGrid(_silent, 1))  # type: ignore[arg-type]
+            strategy.start(InProcessGrid(_silent, 4))  # type: ignore[arg-type]
     else:
-        result = strategy.start(InProcessGrid(_silent, 1))  # type: ignore[arg-type]
+        result = strategy.start(InProcessGrid(_silent, 4))  # type: ignore[arg-type]
         assert len(result.arrays)
         lost = [failure.reason for failure in result.failures]
-        assert lost == ["no answer in time", "no answer to the evaluation in time"]
+        assert lost == ["no answer in time"] * 4 + ["no answer to the evaluation in time"] * 4
 
 
 def test_a_client_that_diverges_counts_as_a_zero_update() -> None:
