@@ -26,7 +26,7 @@ UPDATE = "update"
 class DpFedAvgClient(NetworkClient):
     """Trains on the client's rows, and sends the update under noise, or to the trusted server that noises it."""
 
-    def train(self, task: ClientTask[DpFedAvgSettings], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+    def train(self, task: ClientTask[Any], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         if task.trust is TrustModel.SHARED:
             terms = secure_terms(task, vector_plan(task)).terms
             return secure_update(task, terms, arrays, lambda: self._noised_update(task, X, y, arrays))

@@ -6,6 +6,7 @@ owners: with secure aggregation the noise of all of them together need not be mo
 """
 
 from dpforest.boosting.booster import Booster, Round, Start
+from dpforest.boosting.client_level import ClientPlan, ClientRows, OwnBooster, make_client_plan, release_moments
 from dpforest.boosting.fit import boost
 from dpforest.boosting.records import Records, release_marginals
 from dpforest.boosting.settings import BoostPlan, BoostSettings, make_plan
@@ -15,11 +16,16 @@ __all__ = [
     "BoostPlan",
     "BoostSettings",
     "Booster",
+    "ClientPlan",
+    "ClientRows",
+    "OwnBooster",
     "Records",
     "Round",
     "Start",
     "Structure",
     "boost",
+    "make_client_plan",
     "make_plan",
     "release_marginals",
+    "release_moments",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpforest.boosting.bins import Marginals
 from dpforest.boosting.columns import Columns
+from dpforest.boosting.complete import complete_forest
 from dpforest.boosting.gains import FeatureGains
 from dpforest.boosting.questions import Questions
 from dpforest.boosting.settings import BoostPlan
@@ -16,7 +17,6 @@ from dpforest.boosting.sizes import LeafSizes, leaf_sizes, nominal_sizes
 from dpforest.boosting.trees import Splits, Structure, random_structure, split_shares
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest
-from dpforest.forest.codec import fill_inner_nodes
 from dpforest.schema import Schema
 
 Item = TypeVar("Item")
@@ -60,11 +60,14 @@ class Round:
         Half-precision numbers.
     records : ndarray of float32, shape (n_trees, n_leaves)
         Estimated records of each leaf, at least 0.
+    linear : ndarray of float32, shape (n_columns + 1, n_outputs), or None
+        What each column adds to a score for 1 of its value, and what every record gets; None without a linear part.
     """
 
     structure: Structure
     weights: np.ndarray
     records: np.ndarray
+    linear: np.ndarray | None = None
 
 
 class Booster:
@@ -133,6 +136,17 @@ class Booster:
         self._depth = plan.depth(marginals.records, parties, strength)
         self._draw_structure()
 
+    def read_moments(self, mean: np.ndarray, square: np.ndarray, clients: int) -> None:
+        """Choose cuts by noised means (`Marginals.of_moments`), where clients stand in the place of records.
+
+        Clip and depth are those of the plan's settings, and no class is likelier than another at first.
+        """
+        plan, schema = self.plan, self.schema
+        self._marginals = marginals = Marginals.of_moments(mean, square, schema, plan.settings.cuts, clients)
+        self._start = Start(marginals.cuts, np.zeros(schema.n_outputs), plan.clip(schema, clients, 1))
+        self._depth = plan.depth(clients, 1)
+        self._draw_structure()
+
     def read_sums(self, noised: np.ndarray, parties: int) -> Round:
         """Fill the leaves of `structure` and draw the next trees.
 
@@ -180,42 +194,13 @@ class Booster:
         # All trees have one depth.
         feature, cut = (np.concatenate(parts) for parts in zip(*asked, strict=True))
         weights = np.concatenate([done.weights for done in self.rounds]).astype(np.float64)
-        n_trees, n_inner = feature.shape
-        n_nodes = 2 * n_inner + 1
-        leaf = np.zeros((n_trees, n_nodes), dtype=bool)
-        leaf[:, n_inner:] = True
-        first = np.arange(n_trees, dtype=np.int64)[:, None] * n_nodes
-        node_feature = np.full((n_trees, n_nodes), -1, dtype=np.int32)
-        node_feature[:, :n_inner] = feature
-        threshold = np.zeros((n_trees, n_nodes))
-        threshold[:, :n_inner] = cut
-        left = np.full((n_trees, n_nodes), -1, dtype=np.int32)
-        left[:, :n_inner] = first + 2 * np.arange(n_inner) + 1
-        value = np.zeros((n_trees, n_nodes, self.schema.n_outputs))
-        value[:, n_inner:] = weights
-        weight = np.zeros((n_trees, n_nodes))
-        weight[:, n_inner:] = np.concatenate([done.records for done in self.rounds])
+        records = np.concatenate([done.records for done in self.rounds])
         base = start.base
         if self.schema.target_range is not None:
             low, high = self.schema.target_range
-            value *= (high - low) / 2
+            weights *= (high - low) / 2
             base = low + (base + 1) * ((high - low) / 2)
-        forest = Forest(
-            schema=self.schema,
-            output="logit" if self.schema.is_classification else "target_sum",
-            offsets=np.arange(n_trees + 1, dtype=np.int64) * n_nodes,
-            feature=node_feature.ravel(),
-            threshold=threshold.ravel(),
-            left=left.ravel(),
-            value=value.reshape(-1, self.schema.n_outputs),
-            weight=weight.ravel(),
-            base=base,
-            owners=("",) * n_trees,
-            provenance=provenance,
-            sets=questions.sets,
-        )
-        fill_inner_nodes(forest)
-        return forest
+        return complete_forest(self.schema, feature, cut, weights, records, base, provenance, questions.sets)
 
     def _draw_structure(self) -> None:
         self._splits = Splits.draw(_after_histograms(self._marginals), self._rng)

@@ -108,13 +108,18 @@ class BoostPlan:
         return self.rounds * self.trees_per_round
 
     @property
+    def starts_with_trees(self) -> bool:
+        """Whether nothing is released before the first trees."""
+        return False
+
+    @property
     def norm(self) -> int:
         """Order of the norm that gradients are clipped in."""
         return 1 if self.settings.pure else 2
 
     def planned(self) -> list[Entry]:
         """All releases of one party."""
-        trees = Entry(**{**self.round_entry.__dict__, "times": self.trees})
+        trees = Entry(**{**self.round_entry.__dict__, "times": self.round_entry.times * self.rounds})
         return [self.marginal_entry, trees]
 
     def clip(self, schema: Schema, records: float, parties: int) -> float:

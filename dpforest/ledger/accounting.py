@@ -35,6 +35,7 @@ _HARDLY_NOISED = 20.0
 _MOST_POINTS, _MOST_COMPOSED_POINTS, _MOST_COSTS, _MOST_TINY = 120_000, 2**22, 32, 10**4
 
 
+@lru_cache(maxsize=4096)  # all clients of a run ask the same
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
     """Smallest epsilon at which a mu-GDP release is (epsilon, delta)-private.
 
@@ -57,6 +58,7 @@ def epsilon_of_gaussian(mu: float, delta: float) -> float:
     return _root(excess, 0.0, upper, 1e-12, 1e-12)
 
 
+@lru_cache(maxsize=1024)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu of Gaussian releases that stay (epsilon, delta)-private; the inverse of the above.
 

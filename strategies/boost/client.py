@@ -6,7 +6,8 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 
 from dpforest.boosting import BoostPlan, Records, Start, release_marginals
-from dpforest.guarantee import TrustModel
+from dpforest.guarantee import PrivacyUnit, TrustModel
+from strategies.boost.client_level import train_client_level
 from strategies.boost.settings import plan_of, secure_terms
 from strategies.boost.wire import read_round, write_sums
 from strategies.forests import ForestClient
@@ -21,6 +22,8 @@ class BoostClient(ForestClient):
     """Sends noised sums of its records' gradients, or masked sums with a share of the noise."""
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        if task.unit is PrivacyUnit.CLIENT:
+            return train_client_level(task, X, y, arrays)
         plan = plan_of(task)
         if task.trust is not TrustModel.SHARED:
             noised = _noised_sums(task, plan, X, y, arrays, None)
@@ -55,7 +58,7 @@ def _noised_sums(
         records = Records(X, y, task.schema, plan, start, scores)
     if asked.first > rounds:
         raise BadMessage(f"finished rounds from {asked.first}, but this client knows {rounds}")
-    for structure, weights in asked.past[rounds - asked.first :]:
+    for structure, weights, _ in asked.past[rounds - asked.first :]:
         records.add(structure, weights)
         rounds += 1
     noised = records.release(asked.structure, task.ledger, task.noise("sums"), largest)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
-from dpforest.boosting import Booster
+from dpforest.boosting import Booster, BoostPlan
 from dpforest.boosting.bins import marginal_shape
 from dpforest.errors import DPForestError
 from dpforest.forest import feature_importances, pack
@@ -21,20 +21,22 @@ from strategies.boost.settings import FederatedBoostSettings, plan_of, secure_te
 from strategies.boost.wire import check_leaf_sums, read_sums, write_round
 from strategies.forests import model_arrays, save_forest
 from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
-from strategies.secure_aggregation import Phase, SumCollector, Total
+from strategies.secure_aggregation import Phase, SumCollector, Terms, Total
 from strategies.secure_aggregation.rounds import SumRounds
 
 
 class BoostServer(ServerSide):
     """Adds up the clients' sums and fills trees of random structure with them."""
 
+    first_step: ClassVar[str] = "histograms"
+    """What clients are asked before the first trees."""
+
     def __init__(self, task: Task[FederatedBoostSettings]) -> None:
         super().__init__(task)
         self._settings = task.settings
-        self._plan = plan_of(task)
-        self._refuse_drowned()
-        self._booster = Booster(task.schema, self._plan, task.seed)
-        self._has_start = False
+        self._plan = self._make_plan()
+        self._booster = self._make_booster()
+        self._has_start = self._plan.starts_with_trees
         self._released = 0  # rounds in which clients sent sums of trees, whether or not they came to a total
         self._is_judged = False
         self._known: dict[int, int] = {}  # finished rounds that a client knows; not here: it may lack the start
@@ -43,7 +45,7 @@ class BoostServer(ServerSide):
         self._collector: SumCollector | None = None
         self._sums: SumRounds | None = None
         if task.trust is TrustModel.SHARED:
-            self._collector = SumCollector(secure_terms(task, self._plan).terms, 0)
+            self._collector = SumCollector(self._terms(), 0)
             self._sums = SumRounds(self._collector, task.rounds)
 
     def planned(self) -> list[Entry]:
@@ -56,7 +58,8 @@ class BoostServer(ServerSide):
 
     @property
     def exchanges(self) -> int:
-        return self._collector.exchanges if self._collector else self.task.rounds + 1
+        first = int(not self._plan.starts_with_trees)
+        return self._collector.exchanges if self._collector else self.task.rounds + first
 
     def is_round_end(self, exchange: int) -> bool:
         return self._is_judged
@@ -85,7 +88,7 @@ class BoostServer(ServerSide):
         return {**secure, **write_round(start, first, self._booster.rounds[first:], self._booster.structure)}
 
     def config(self, round_: int, client: int) -> Mapping[str, Any]:
-        step = "trees" if self._has_start else "histograms"
+        step = "trees" if self._has_start else self.first_step
         return {"step": step, "phase": self._collector.phase.value} if self._collector else {"step": step}
 
     def check(self, update: ClientUpdate) -> None:
@@ -135,7 +138,7 @@ class BoostServer(ServerSide):
 
     def report(self) -> dict[str, Any]:
         forest = self._booster.forest({})
-        names = self.task.schema.feature_names
+        names = forest.schema.feature_names
         facts: dict[str, Any] = {}
         if lost := self._released - len(self._booster.rounds):
             facts["rounds_given_up"] = lost
@@ -156,8 +159,8 @@ class BoostServer(ServerSide):
         return "accuracy" if self.task.schema.is_classification else "r2"
 
     def _score_public_rows(self) -> float | None:
-        if self._public is None or not len(self._public[1]):
-            return None
+        if self._public is None or not len(self._public[1]) or self._plan.starts_with_trees:
+            return None  # nobody's scale is that of other people's rows
         X, y = self._public
         predicted = self._booster.forest({}).predict(X)
         return float(accuracy_score(y, predicted) if self.task.schema.is_classification else r2_score(y, predicted))
@@ -175,8 +178,7 @@ class BoostServer(ServerSide):
         mechanism = self._plan.sums if self._has_start else self._plan.marginals
         deviation = mechanism.variance**0.5
         sums = read_sums(update.arrays, self._shape, deviation)
-        if self._has_start:
-            check_leaf_sums(sums, self._plan, deviation)
+        self._check_sums(sums, 1)
         return sums
 
     def _note(self, updates: list[ClientUpdate]) -> None:
@@ -189,8 +191,23 @@ class BoostServer(ServerSide):
         if self._has_start:
             self._booster.read_sums(total, parties)
         else:
-            self._booster.read_marginals(total, parties)
+            self._read_first(total, parties)
             self._has_start = True
+
+    def _read_first(self, total: np.ndarray, parties: int) -> None:
+        """Begin with the sum of what clients sent before the first trees."""
+        self._booster.read_marginals(total, parties)
+
+    def _make_plan(self) -> BoostPlan:
+        plan = plan_of(self.task)
+        self._refuse_drowned()
+        return plan
+
+    def _make_booster(self) -> Any:
+        return Booster(self.task.schema, self._plan, self.task.seed)
+
+    def _terms(self) -> Terms:
+        return secure_terms(self.task, self._plan).terms
 
     def _take_secure_replies(self, sums: SumRounds, updates: list[ClientUpdate]) -> None:
         if sums.collector.phase is Phase.MASK:
@@ -202,8 +219,12 @@ class BoostServer(ServerSide):
         sums.note(len(self._booster.rounds))
 
     def _check_total(self, total: Total) -> None:
+        self._check_sums(total.values.reshape(self._shape), len(total.clients))
+
+    def _check_sums(self, sums: np.ndarray, parties: int) -> None:
+        """Refuse sums over so many clients that they cannot have made."""
         if self._has_start:
-            check_leaf_sums(total.values.reshape(self._shape), self._plan, self._deviation(len(total.clients)))
+            check_leaf_sums(sums, self._plan, self._deviation(parties))
 
     def _deviation(self, parties: int) -> float:
         return (parties * self._plan.sums.variance) ** 0.5
@@ -211,7 +232,7 @@ class BoostServer(ServerSide):
     def _spent(self) -> float:
         entry = self._plan.round_entry
         trees = Entry(**{**entry.__dict__, "times": entry.times * self._released})
-        return total_epsilon([self._plan.marginal_entry, trees], self.task.budget.delta)
+        return total_epsilon([*self._plan.planned()[:-1], trees], self.task.budget.delta)
 
     def _refuse_drowned(self) -> None:
         """Refuse a budget under which the public number of records does not stand out of the noise of a leaf."""

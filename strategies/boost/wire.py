@@ -19,7 +19,7 @@ SUMS = "sums"
 _CUTS, _BASE, _CLIP = "start.cuts", "start.base", "start.clip"
 _FEATURE, _SPLIT, _GROUPS = "feature", "split", "groups"
 _FIRST, _PAST_FEATURE, _PAST_SPLIT = "past.first", "past.feature", "past.split"
-_PAST_GROUPS, _PAST_WEIGHTS = "past.groups", "past.weights"
+_PAST_GROUPS, _PAST_WEIGHTS, _PAST_LINEAR = "past.groups", "past.weights", "past.linear"
 # A client rounds its noised sums to this part of the noise's deviation or less: it costs next to nothing in
 # accuracy (1/768 of the variance), and saves bytes.
 _PARTS = 8
@@ -40,15 +40,15 @@ class Asked:
         None where the client has it already.
     first : int
         Number of the first finished round in ``past``, from 0.
-    past : list of (Structure, weights)
-        Finished rounds that the client may not know.
+    past : list of (Structure, weights, linear)
+        Finished rounds that the client may not know; see `Round`.
     structure : Structure
         Trees to fill.
     """
 
     start: Start | None
     first: int
-    past: list[tuple[Structure, np.ndarray]]
+    past: list[tuple[Structure, np.ndarray, np.ndarray | None]]
     structure: Structure
 
 
@@ -68,11 +68,21 @@ def write_round(start: Start | None, first: int, past: list[Round], structure: S
             _PAST_GROUPS: np.stack([done.structure.groups for done in past]),
             _PAST_WEIGHTS: np.stack([done.weights for done in past]).astype(np.float16),
         }
+        linear = [done.linear for done in past if done.linear is not None]
+        if linear:
+            arrays[_PAST_LINEAR] = np.stack(linear).astype(np.float16)
     return arrays
 
 
-def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
+def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan, linear: bool = False) -> Asked:
     """What the server asks, with every shape, index and number checked.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the columns that trees ask.
+    linear : bool
+        Whether finished rounds have a linear part.
 
     Raises
     ------
@@ -105,10 +115,14 @@ def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
         feature = _take(arrays, _PAST_FEATURE, "u", inner)
         split = _take(arrays, _PAST_SPLIT, "u", inner)
         groups = _take(arrays, _PAST_GROUPS, "u", (len(weights), *_groups_shape(columns)))
-        if (np.abs(weights) > LARGEST_WEIGHT).any():
-            raise BadMessage(f"a leaf changes a score by more than {LARGEST_WEIGHT:g}")
-        for f, s, g, w in zip(feature, split, groups, weights, strict=True):
-            past.append((_structure(f, s, g, columns, settings.cuts), np.ascontiguousarray(w)))
+        parts: list[np.ndarray | None] = [None] * len(weights)
+        if linear:
+            shape = (len(weights), columns.number + 1, schema.n_outputs)
+            parts = list(_take(arrays, _PAST_LINEAR, "f", shape).astype(np.float32, copy=False))
+        if any((np.abs(part) > LARGEST_WEIGHT).any() for part in [weights, *parts] if part is not None):
+            raise BadMessage(f"a leaf, or a column for 1 of its value, changes a score by more than {LARGEST_WEIGHT:g}")
+        for f, s, g, w, part in zip(feature, split, groups, weights, parts, strict=True):
+            past.append((_structure(f, s, g, columns, settings.cuts), np.ascontiguousarray(w), part))
     feature = _take(arrays, _FEATURE, "u", (plan.trees_per_round, -1))
     split = _take(arrays, _SPLIT, "u", feature.shape)
     groups = _take(arrays, _GROUPS, "u", _groups_shape(columns))
@@ -159,6 +173,27 @@ def check_leaf_sums(sums: np.ndarray, plan: BoostPlan, deviation: float) -> None
         raise BadMessage(
             f"{int(beyond.sum())} sums of gradients are beyond what the counts of their leaves allow at this clip"
         )
+
+
+def check_vectors(sums: np.ndarray, longest: int, parties: int, deviation: float) -> None:
+    """Refuse a sum of clients' vectors of bounded length that noise cannot explain.
+
+    Parameters
+    ----------
+    longest : int
+        Squared length of one client's vector.
+    parties : int
+        Clients in the sum.
+    deviation : float
+        Of the noise of all of them.
+
+    Raises
+    ------
+    BadMessage
+    """
+    most = parties * math.sqrt(longest) + _DEVIATIONS * (deviation + 1) * math.sqrt(parties)
+    if (np.abs(sums.astype(np.float64)) > most).any():
+        raise BadMessage(f"a sum has numbers beyond {most:.3g}, which neither {parties} clients nor noise explain")
 
 
 def _sent_unit(deviation: float) -> int:

@@ -13,7 +13,8 @@ from dpforest.guarantee import TrustModel
 from dpforest.ledger import Budget, Ledger
 from dpforest.noise import Noise, Seeded
 from dpforest.schema import Feature, Schema
-from strategies.boost import BoostClient, BoostServer, FederatedBoostSettings
+from strategies.boost import BoostClient, FederatedBoostSettings
+from strategies.boost.server import BoostServer
 from strategies.forests import read_model
 from strategies.method import Arrays, ClientTask, ClientUpdate, Task
 from strategies.registry import get_method
