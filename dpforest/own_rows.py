@@ -79,8 +79,8 @@ class OwnRows:
         if not len(unit):
             return unit.astype(np.float32)
         present = np.maximum((~np.isnan(unit)).sum(axis=0), 1)
-        middle = (rankdata(unit, axis=0, nan_policy="omit") - 0.5) / present
-        part = np.clip(np.floor(np.where(np.isnan(unit), 0.5, middle) * RANKS), 0, RANKS - 1)
+        sixteenth = np.floor((rankdata(unit, axis=0, nan_policy="omit") - 0.5) * RANKS / present)
+        part = np.clip(np.where(np.isnan(unit), RANKS // 2, sixteenth), 0, RANKS - 1)
         return ((part + 0.5) / RANKS).astype(np.float32)
 
     def z(self, X: np.ndarray) -> np.ndarray:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from baselines.dp_fedavg.client import AMPLIFIED, UPDATE
+from baselines.dp_fedavg.client import AMPLIFIED, UPDATE, own_factors
 from baselines.dp_fedavg.releases import (
     TRUST,
     line_mechanism,
@@ -29,12 +30,15 @@ from baselines.dp_fedavg.updates import scales, step_length
 from baselines.mlp.architecture import refuse_batch_norm
 from baselines.mlp.calibration import MULTIPLIER, noise_multiplier
 from baselines.mlp.sides import NetworkServer
+from dpforest.boosting.complete import linear_forest
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.guarantee import CLIENT_UNIT, TrustModel
 from dpforest.ledger import Entry, Ledger
 from dpforest.mechanisms import Paid
 from dpforest.noise import Noise, Secure, Seeded
+from dpforest.own_rows import OwnRows
 from strategies.client_level import check_clients
+from strategies.forests import save_forest
 from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
 from strategies.secure_aggregation import Phase, SumCollector, Total
 from strategies.secure_aggregation.rounds import SumRounds
@@ -69,6 +73,28 @@ class _ClientLevelServer(NetworkServer):
     @property
     def step_length(self) -> float:
         return self._step_length
+
+    def save(self, folder: Path) -> None:
+        """Also as a forest with the same predictions where that can be: it says how a new person's rows are read."""
+        super().save(folder)
+        settings, schema = self._settings, self.task.schema
+        if settings.standardize != "own" or self.architecture.hidden or not schema.is_classification:
+            return
+        own = OwnRows(schema)
+        factor, centre = own_factors(settings, len(own.columns))
+        kernel, bias = (self.model()[f"output/{name}"].astype(np.float64) for name in ("kernel", "bias"))
+        provenance = {"method": self.method, "trust": self.task.trust}
+        forest = linear_forest(
+            own, factor * kernel, bias - factor * centre * kernel.sum(axis=0), settings.own_scale == "ranks", provenance
+        )
+        save_forest(forest, folder)
+
+    def saved_inputs(self) -> dict[str, Any]:
+        if self._settings.standardize != "own":
+            return super().saved_inputs()
+        factor, centre = own_factors(self._settings, self.architecture.inputs)
+        facts = {"standardize": "own", "own_scale": self._settings.own_scale, "less": centre, "times": factor}
+        return {**super().saved_inputs(), **facts}
 
     @property
     def needs_answers(self) -> bool:

@@ -36,7 +36,7 @@ from scipy.special import softmax
 from dpforest.boosting import kernels
 from dpforest.boosting.booster import LARGEST_WEIGHT, Booster, Round, Start
 from dpforest.boosting.columns import Columns
-from dpforest.boosting.complete import complete_forest, lines
+from dpforest.boosting.complete import Line, complete_forest
 from dpforest.boosting.settings import BoostPlan, BoostSettings
 from dpforest.boosting.sizes import nominal_sizes
 from dpforest.boosting.trees import Splits, Structure, random_structure, split_shares
@@ -380,8 +380,7 @@ class OwnBooster:
         if plan.linear_share:
             steps = plan.step_length * _linear_factors(plan, self._width)[:, None] * mean[-self._width - 1 :]
             linear = _halved(np.clip(steps, -LARGEST_WEIGHT, LARGEST_WEIGHT))
-        sizes = nominal_sizes(split_shares(structure, self._splits), plan.clients)[-1].astype(np.float32)
-        done = Round(structure, _halved(weights), sizes, linear)
+        done = Round(structure, _halved(weights), self._sizes(), linear)
         self.rounds.append(done)
         self.structure = self._draw_structure()
         return done
@@ -401,7 +400,7 @@ class OwnBooster:
         linear = [done.linear for done in self.rounds if done.linear is not None]
         slopes = np.asarray(sum(linear, np.zeros((self._width + 1, self.schema.n_outputs))))
         base += slopes[-1]
-        parts = []
+        parts: list[tuple[np.ndarray, ...]] = []
         if self.plan.trees_per_round:
             structures = [done.structure for done in self.rounds]
             parts.append(
@@ -413,7 +412,7 @@ class OwnBooster:
                 )
             )
         if linear:
-            parts.append(lines(slopes[:-1], self._width, self.plan.clients))
+            parts.append(Line.of_z().trees(slopes[:-1], self._width, self.plan.clients))
         forests = [complete_forest(schema, *part, base, provenance, no_sets, own) for part in parts]
         return concatenate(forests)
 
@@ -430,7 +429,15 @@ class OwnBooster:
             np.add.at(self._gain, structure.feature[:, nodes - 1 : 2 * nodes - 1], gain)
             sums, below = left + right, 2 * below
 
+    def _sizes(self) -> np.ndarray:
+        """Clients in each leaf, if their columns were independent."""
+        if not self.plan.trees_per_round:
+            return np.zeros((0, self.structure.n_leaves), dtype=np.float32)
+        return nominal_sizes(split_shares(self.structure, self._splits), self.plan.clients)[-1].astype(np.float32)
+
     def _draw_structure(self) -> Structure:
+        if not self.plan.trees_per_round:
+            return Structure(np.zeros((0, 1), dtype=np.uint16), np.zeros((0, 1), dtype=np.uint8), self._splits.groups)
         strength = np.maximum(self._gain, 0.0)
         chances = np.full(self._width, 1 / self._width)
         if strength.sum() > 0:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpforest.forest import Forest
 from dpforest.forest.codec import fill_inner_nodes
-from dpforest.own_rows import FARTHEST, STEPS, OwnRows
+from dpforest.own_rows import FARTHEST, RANKS, STEPS, OwnRows
 from dpforest.schema import Schema
-
-# Depth of the tree that holds a straight line: it has a leaf for each step of a standardised value.
-_LINE_DEPTH = 6
 
 
 def complete_forest(
@@ -69,34 +67,68 @@ def complete_forest(
     return forest
 
 
-def lines(slopes: np.ndarray, first: int, rows: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Trees that hold a straight line each, exact at the steps of standardised values (`OwnRows.steps`).
+@dataclass(frozen=True)
+class Line:
+    """How a tree holds a straight line over one column: a leaf for each value that the column has.
 
     Parameters
     ----------
-    slopes : ndarray of shape (n_columns, n_outputs)
-        What each column adds to a score for 1 of its value.
-    first : int
-        Feature of the first column.
-    rows : float
-        In each tree; its leaves share them like a normal distribution.
-
-    Returns
-    -------
-    feature, threshold, value, weight : ndarray
-        As `complete_forest` takes them.
+    points : ndarray of shape (2 ** depth,)
+        The values, increasing; the last ones may be beyond all that the column has.
+    chances : ndarray of the same shape
+        Part of the rows that have each value, about.
     """
-    n, leaves = len(slopes), 1 << _LINE_DEPTH
-    points = -FARTHEST + np.arange(leaves) / STEPS
-    between = (points[:-1] + points[1:]) / 2
-    order = np.concatenate(
-        [(2 * np.arange(1 << level) + 1) * (1 << (_LINE_DEPTH - 1 - level)) - 1 for level in range(_LINE_DEPTH)]
-    )
-    threshold = between.astype(np.float32).astype(np.float64)[order]
-    bell = np.exp(-(points**2) / 2)
-    return (
-        np.repeat(first + np.arange(n)[:, None], leaves - 1, axis=1),
-        np.tile(threshold, (n, 1)),
-        points[None, :, None] * slopes[:, None, :],
-        np.tile(rows * bell / bell.sum(), (n, 1)),
-    )
+
+    points: np.ndarray
+    chances: np.ndarray
+
+    @classmethod
+    def of_z(cls) -> Line:
+        """Of standardised values (`OwnRows.steps`), which are about normal."""
+        points = -FARTHEST + np.arange(64) / STEPS
+        chances = np.exp(-(points**2) / 2)
+        return cls(points, chances / chances.sum())
+
+    @classmethod
+    def of_ranks(cls) -> Line:
+        """Of ranks."""
+        return cls((np.arange(RANKS) + 0.5) / RANKS, np.full(RANKS, 1 / RANKS))
+
+    def trees(self, slopes: np.ndarray, first: int, rows: float) -> tuple[np.ndarray, ...]:
+        """A tree a column, as `complete_forest` takes them: feature, threshold, value, weight.
+
+        Parameters
+        ----------
+        slopes : ndarray of shape (n_columns, n_outputs)
+            What each column adds to a score for 1 of its value.
+        first : int
+            Feature of the first column.
+        rows : float
+            In each tree.
+        """
+        n, leaves = len(slopes), len(self.points)
+        depth = leaves.bit_length() - 1
+        between = ((self.points[:-1] + self.points[1:]) / 2).astype(np.float32).astype(np.float64)
+        order = [(2 * np.arange(1 << level) + 1) * (1 << (depth - 1 - level)) - 1 for level in range(depth)]
+        return (
+            np.repeat(first + np.arange(n)[:, None], leaves - 1, axis=1),
+            np.tile(between[np.concatenate(order)], (n, 1)),
+            self.points[None, :, None] * slopes[:, None, :],
+            np.tile(rows * self.chances, (n, 1)),
+        )
+
+
+def linear_forest(
+    own: OwnRows, slopes: np.ndarray, offset: np.ndarray, ranks: bool, provenance: Mapping[str, Any]
+) -> Forest:
+    """A linear model of rows on a person's own scale, as a forest with the same predictions.
+
+    Parameters
+    ----------
+    slopes : ndarray of shape (n_columns, n_classes)
+        Of standardised values, or of ranks.
+    offset : ndarray of shape (n_classes,)
+    """
+    line, first = (Line.of_ranks(), 0) if ranks else (Line.of_z(), len(own.columns))
+    no_sets = np.zeros((0, 0), dtype=bool)
+    return complete_forest(own.standardized, *line.trees(slopes, first, 1.0), offset, provenance, no_sets, own)
