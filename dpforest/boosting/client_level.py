@@ -158,9 +158,10 @@ def make_client_plan(
         raise DPForestError("linear_share is for scale=own, where each client standardises its rows by its own")
     part = (0.5 if linear_share is None else float(linear_share)) if own else 0.0
     trees = _trees(settings, own, part)
-    settings = replace(
-        settings, depth=_depth(settings, own, part, signal), clip=_CLIP if settings.clip == "auto" else settings.clip
-    )
+    clip = _CLIP if settings.clip == "auto" else settings.clip
+    cuts = RANKS - 1 if own else settings.cuts
+    bins = max(settings.bins, cuts + 1)
+    settings = replace(settings, depth=_depth(settings, own, part, signal), clip=clip, cuts=cuts, bins=bins)
     first = 0.0 if own else settings.marginal_share
     moment_unit, moments = scaled_sums(
         _LEAST_UNITS, lambda unit: unit**2 * schema.n_features, mu * math.sqrt(settings.marginal_share), shares
