@@ -80,7 +80,7 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         dispatcher = njit(nogil=True, **options)(function)
-        if isinstance(dispatcher, CPUDispatcher):  # not where Numba is told to compile nothing
+        if isinstance(dispatcher, CPUDispatcher):  # not where Numba compiles nothing
             dispatcher.__class__ = _Uninterrupted
             # Numba refuses to keep anything, and so to be imported, where neither the package nor the home can be
             # written.

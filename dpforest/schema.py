@@ -161,7 +161,7 @@ class Feature:
         """`grid` with more thresholds where columns of people's tables crowd: at both bounds, and around zero.
 
         The added ones halve their distance to a bound (or to zero, where it lies inside) again and again, so that a
-        column whose cells are nearly all small, beside few that are large, is cut where its records are.
+        column whose cells are nearly all small, with few that are large, is cut where its records are.
 
         Returns
         -------
@@ -660,7 +660,10 @@ class Schema:
             raise SchemaError(f"{str(path)!r} is no path: {error}") from error
         if not isinstance(plain, Mapping):
             raise SchemaError(f"{path}: expected a mapping with features and a target")
-        return cls.from_dict(plain)
+        try:
+            return cls.from_dict(plain)
+        except SchemaError as error:
+            raise SchemaError(f"{path}: {error}") from error
 
 
 def _check_missing(rule: Any, where: str) -> None:

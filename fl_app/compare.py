@@ -1,22 +1,8 @@
-"""``python -m fl_app.compare FOLDER...``: the tables and the answer of many runs, and all their figures if asked."""
+"""``python -m fl_app.compare``: the same as ``dpforest compare``."""
 
 from __future__ import annotations
 
 import sys
-
-from fl_app.report.comparison import comparison_table
-from fl_app.report.figures.catalogue import TABLES
-from fl_app.report.figures.rounds import stability_table
-from fl_app.report.sections import Section
-from fl_app.screen import screen_width
-
-
-def section_tables(section: Section) -> str:
-    """The tables of runs that may be compared: settings, and what their methods have besides."""
-    tables = [comparison_table(section.runs, screen_width())] if section.has_scores else []
-    tables += [stability_table(section), *(table(section) for table in TABLES.values())]
-    return "\n\n".join(filter(None, [section.title, *tables, section.note]))
-
 
 if __name__ == "__main__":
     from fl_app.commands.cli import run_module

@@ -9,11 +9,11 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from dpforest.errors import DPForestError
-from fl_app.config import compose_config, split_overrides, to_experiment
+from fl_app.config.compose import compose_config, split_overrides, to_experiment
 from fl_app.engine.experiment import ConfigurationError
-from fl_app.jobs import default_output, run_job
+from fl_app.jobs.record import default_output, run_job
 from fl_app.results.mlflow import build_tracker
-from fl_app.screen import log_to_screen
+from fl_app.terminal.screen import log_to_screen
 from strategies.federation.roster import roster, wait_for_nodes
 from strategies.method import TooFewClients
 
@@ -29,7 +29,9 @@ def main(grid: Grid, context: Context) -> None:
         overrides = split_overrides(str(context.run_config.get("overrides", "")))
         config = compose_config(overrides)
         if config.output is not None:
-            raise ConfigurationError("output stands beside overrides: --run-config \"overrides='...' output='/dir'\"")
+            raise ConfigurationError(
+                "output is given apart from overrides: --run-config \"overrides='...' output='/dir'\""
+            )
         experiment = to_experiment(config)
         experiment.method.requires(experiment.method.name)
         nodes = roster(grid, wait_for_nodes(grid, 1, experiment.timeout), experiment.timeout)

@@ -22,7 +22,7 @@ from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.noise import Noise
 from dpforest.schema import Schema
 from dpforest.settings import Settings
-from strategies.look import Look, palette_look
+from strategies.style import Style, palette_style
 from strategies.updates import Arrays, Entrusted, Public, Released, Unprotected, Update
 
 __all__ = [
@@ -276,7 +276,7 @@ class ServerSide(ABC, Generic[S]):
         return self.task.rounds
 
     def is_round_end(self, exchange: int) -> bool:
-        """Whether a new model exists after this exchange, so that it is worth judging."""
+        """Whether a new model exists after this exchange, so that it is worth evaluating."""
         return True
 
     def is_enough(self, clients: Collection[int]) -> bool:
@@ -287,23 +287,23 @@ class ServerSide(ABC, Generic[S]):
         """
         return True
 
-    def participants(self, round_: int, clients: list[int]) -> list[int]:
+    def participants(self, exchange: int, clients: list[int]) -> list[int]:
         """Which of the training clients take part in an exchange; all by default."""
         return clients
 
-    def arrays_for(self, round_: int, client: int) -> Arrays | None:
+    def arrays_for(self, exchange: int, client: int) -> Arrays | None:
         """Arrays for one client's message; None sends the current model to all."""
         return None
 
-    def config(self, round_: int, client: int) -> Mapping[str, Any]:
-        """Settings for one client's message of a round."""
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
+        """Settings for one client's message of an exchange."""
         return {}
 
     @property
     def needs_answers(self) -> bool:
-        """Whether a round with too few sound answers (``min_clients``) ends the run.
+        """Whether an exchange with too few sound answers (``min_clients``) ends the run.
 
-        False for a method whose guarantee covers who is there: then the end of a run would itself tell something about
+        False for a method whose guarantee covers who is there: then the end of a run would itself say something about
         a client, and a missing answer must count as an update of its own. False also for a method with a rule of its
         own, which keeps what the run has learned.
         """
@@ -313,11 +313,11 @@ class ServerSide(ABC, Generic[S]):
         """Raise ``DPForestError`` if an update is not sound; its client then counts as failed."""
 
     @abstractmethod
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         """The new model from the sound updates of an exchange; None keeps the one there is."""
 
     def progress(self) -> str:
-        """A few words about the round that just ended, for the log."""
+        """A few words about the exchange that just ended, for the log."""
         return ""
 
     @property
@@ -399,14 +399,14 @@ class Method:
         Rounds when the experiment does not say.
     uses_budget : bool
         False for a method that guarantees nothing whatever epsilon says: its runs have an infinite budget.
-    beside : callable of settings to mapping of str to mapping
-        Methods, with their settings, that a simulation runs beside it on the same rows, for comparison, each with a
+    comparison_methods : callable of settings to mapping of str to mapping
+        Methods, with their settings, that a simulation also runs, on the same rows, for comparison, each with a
         budget of its own; none by default.
     requires : callable of str to None
         Raises ``DPForestError`` where something that the method of that name needs is not installed; imports nothing.
     work : callable of Task to Work, or None
         How much one message asks of a client. A real node takes part in no method that does not say.
-    look : Look, or callable of its settings as configured to Look
+    style : Style, or callable of its settings as configured to Style
         Colour, mark and line in figures; by default one of a palette, by its name.
     """
 
@@ -417,10 +417,10 @@ class Method:
     protections: Sequence[Protection] | Callable[[Any], Sequence[Protection]]
     default_rounds: int = 1
     uses_budget: bool = True
-    beside: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
+    comparison_methods: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
     requires: Callable[[str], None] = lambda name: None
     work: Callable[[Task[Any]], Work] | None = None
-    look: Look | Callable[[Mapping[str, Any]], Look] | None = None
+    style: Style | Callable[[Mapping[str, Any]], Style] | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.settings, type) and issubclass(self.settings, Settings)):
@@ -449,8 +449,8 @@ class Method:
         asked = " ".join(f"privacy.{name}={value}" for name, value in wanted.items() if value is not None)
         raise DPForestError(f"strategy {self.name} has no proof for {asked}; the nearest that it has one for is {near}")
 
-    def look_under(self, settings: Mapping[str, Any]) -> Look:
+    def style_under(self, settings: Mapping[str, Any]) -> Style:
         """Colour, mark and line under settings as a configuration has them."""
-        if self.look is None:
-            return palette_look(self.name)
-        return self.look if isinstance(self.look, Look) else self.look(settings)
+        if self.style is None:
+            return palette_style(self.name)
+        return self.style if isinstance(self.style, Style) else self.style(settings)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.errors import DPForestError, did_you_mean
-from strategies.look import Look, palette_look
 from strategies.method import Method
+from strategies.style import Style, palette_style
 
 GROUP = "dpforest.methods"
 _FLOORS = ("strategies", "baselines")
@@ -101,12 +101,12 @@ def _load(entry: EntryPoint) -> Method:
     return method
 
 
-def look_of(name: str, settings: Mapping[str, Any]) -> Look:
+def style_of(name: str, settings: Mapping[str, Any]) -> Style:
     """How figures show a method under settings as a configuration has them, also one that is not installed here."""
     try:
-        return get_method(name).look_under(settings)
+        return get_method(name).style_under(settings)
     except DPForestError:
-        return palette_look(name)
+        return palette_style(name)
 
 
 def _own_folder(name: str) -> Method | None:

@@ -71,7 +71,7 @@ class CentralizedServer(ServerSide):
             raise DPForestError(f"expected rows of {schema.n_features} features with their targets")
         self._received[update.client] = schema.check_matrix(X, "refuse")[0], schema.check_target(y)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
         rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(0,)))
         X, y = (np.concatenate(parts) for parts in zip(*(self._received[u.client] for u in updates), strict=True))
         self._received.clear()

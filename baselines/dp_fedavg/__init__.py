@@ -12,13 +12,13 @@ from baselines.dp_fedavg.server import dp_fedavg_server
 from baselines.dp_fedavg.settings import DpFedAvgSettings
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
-from strategies.look import Look
 from strategies.method import Method
+from strategies.style import Style
 
 
-def look(settings: Mapping[str, Any]) -> Look:
+def style(settings: Mapping[str, Any]) -> Style:
     """How figures show it; with secure aggregation, as a method of its own."""
-    return Look("#E69F00", "^") if settings.get("trust") == "shared" else Look("#E69F00", "v")
+    return Style("#E69F00", "^") if settings.get("trust") == "shared" else Style("#E69F00", "v")
 
 
 METHODS = (
@@ -30,7 +30,7 @@ METHODS = (
         protections=protections,
         default_rounds=20,
         requires=require_tensorflow,
-        look=look,
+        style=style,
         work=local_work,
     ),
 )

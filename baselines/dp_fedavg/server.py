@@ -169,30 +169,30 @@ class SharedNoiseServer(LocalNoiseServer):
     def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
         return super().charges(exchange, client, update) if self._collector.phase is Phase.MASK else Charges()
 
-    def participants(self, round_: int, clients: list[int]) -> list[int]:
+    def participants(self, exchange: int, clients: list[int]) -> list[int]:
         return self._collector.participants(clients)
 
-    def arrays_for(self, round_: int, client: int) -> Arrays:
+    def arrays_for(self, exchange: int, client: int) -> Arrays:
         model = self.model() if self._collector.phase is Phase.MASK else {}
         return {**self._collector.message(client), **model}
 
-    def config(self, round_: int, client: int) -> Mapping[str, Any]:
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
         return {SECURE_PHASE: self._collector.phase.value}
 
     def check(self, update: ClientUpdate) -> None:
         self._collector.check(update.client, update.arrays)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         total = self._sums.take(updates, self._check_total)
         self._has_sum = total is not None
         if total is not None:
             self._total, self._done = total.values, self._done + 1
         self._sums.note(self._done)
-        if (round_ == self.exchanges or self.finished) and not self._done:
+        if (exchange == self.exchanges or self.finished) and not self._done:
             raise TooFewClients(
                 f"no round was finished: {self._sums.ended or 'too few clients answered in all of them'}"
             )
-        return super().aggregate(round_, []) if self._has_sum else None
+        return super().aggregate(exchange, []) if self._has_sum else None
 
     def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
         return self._mean(self._total)
@@ -237,8 +237,8 @@ class DpFedAvgServer(_ClientLevelServer):
         places = set(noise.sample(self.task.clients, self.sample_size).tolist())
         return [client for place, client in enumerate(clients) if place in places]
 
-    def config(self, round_: int, client: int) -> Mapping[str, Any]:
-        return {**super().config(round_, client), MULTIPLIER: self._multiplier, AMPLIFIED: self._amplified}
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
+        return {**super().config(exchange, client), MULTIPLIER: self._multiplier, AMPLIFIED: self._amplified}
 
     def largest_noise(self) -> float:
         """No bound: each step is clipped, so that a long one does no more than a short one."""

@@ -6,8 +6,8 @@ from baselines.dp_fedavg_published.settings import PublishedSettings
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
 from dpforest.guarantee import RECORD_UNIT, Trust, TrustModel
-from strategies.look import Look
 from strategies.method import Method, Protection
+from strategies.style import Style
 
 METHODS = (
     Method(
@@ -18,7 +18,7 @@ METHODS = (
         protections=(Protection(RECORD_UNIT, Trust("server not trusted", kind=TrustModel.LOCAL)),),
         default_rounds=10,
         requires=require_tensorflow,
-        look=Look("#E69F00", "s", "--"),
+        style=Style("#E69F00", "s", "--"),
         work=local_work,
     ),
 )

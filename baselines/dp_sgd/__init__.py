@@ -6,8 +6,8 @@ from baselines.dp_sgd.server import DpSgdServer
 from baselines.dp_sgd.settings import DpSgdSettings
 from baselines.mlp.backend import require_tensorflow
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
-from strategies.look import Look
 from strategies.method import Method, Protection
+from strategies.style import Style
 
 METHODS = (
     Method(
@@ -18,7 +18,7 @@ METHODS = (
         protections=(Protection(RECORD_UNIT, NO_SERVER, True),),
         default_rounds=10,
         requires=require_tensorflow,
-        look=Look("#CC79A7", "v"),
+        style=Style("#CC79A7", "v"),
         work=work,
     ),
 )

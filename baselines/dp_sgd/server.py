@@ -38,8 +38,8 @@ class DpSgdServer(NetworkServer):
         places = {int(order[(first + i) % self.task.clients]) for i in range(self.sample_size)}
         return [client for place, client in enumerate(clients) if place in places]
 
-    def config(self, round_: int, client: int) -> Mapping[str, Any]:
-        return {**super().config(round_, client), MULTIPLIER: self._multiplier}
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
+        return {**super().config(exchange, client), MULTIPLIER: self._multiplier}
 
     def largest_noise(self) -> float:
         settings, schema = self._settings, self.task.schema

@@ -43,7 +43,7 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
     ``auto`` follows from the schema's public number of rows a client. Below 10,000 it means few steps of a linear model
     on large batches: the noise has a length that grows with the number of weights. It was chosen on validation subjects
     of HAPT at epsilon 0.5, 1 and 8, with standardised features, which are worth two fifths of the budget. From 10,000
-    rows on, noise is small beside a batch, and what counts is to walk far enough: 400 steps of a network with one
+    rows on, noise is small next to a batch, and what counts is to walk far enough: 400 steps of a network with one
     hidden layer, chosen on validation rows of HuGaDB at epsilon 0.1, 1 and 10.
 
     Parameters

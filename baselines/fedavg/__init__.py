@@ -6,8 +6,8 @@ from baselines.fedavg.settings import FedAvgSettings
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
 from dpforest.guarantee import RECORD_UNIT, Trust, TrustModel
-from strategies.look import Look
 from strategies.method import Method, Protection
+from strategies.style import Style
 
 METHODS = (
     Method(
@@ -21,7 +21,7 @@ METHODS = (
         default_rounds=10,
         uses_budget=False,
         requires=require_tensorflow,
-        look=Look("#56B4E9", "v"),
+        style=Style("#56B4E9", "v"),
         work=local_work,
     ),
 )

@@ -3,10 +3,10 @@
 from baselines.forests.centralized import CentralizedClient, CentralizedServer, CentralizedSettings
 from baselines.forests.standalone import StandaloneClient, StandaloneServer
 from dpforest.guarantee import RECORD_UNIT, Trust, TrustModel
-from strategies.look import Look
 from strategies.method import Method, Protection, Work
 from strategies.one_shot.client import work
 from strategies.one_shot.settings import OneShotSettings
+from strategies.style import Style
 
 METHODS = (
     Method(
@@ -17,7 +17,7 @@ METHODS = (
         protections=(
             Protection(RECORD_UNIT, Trust("nothing but test metrics leaves a client", kind=TrustModel.LOCAL), True),
         ),
-        look=Look("#6B6B6B", "P"),
+        style=Style("#6B6B6B", "P"),
         work=work,
     ),
     Method(
@@ -27,7 +27,7 @@ METHODS = (
         client=CentralizedClient,
         protections=(Protection(RECORD_UNIT, Trust("server sees all rows", kind=TrustModel.CENTRAL)),),
         uses_budget=False,
-        look=Look("#000000", "P"),
+        style=Style("#000000", "P"),
         work=lambda task: Work(),
     ),
 )

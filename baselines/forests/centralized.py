@@ -78,7 +78,7 @@ class CentralizedServer(ServerSide):
             raise DPForestError("the rows have the wrong shape")
         self._received[update.client] = schema.check_matrix(X, "refuse")[0], schema.check_target(y)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
         settings: CentralizedSettings = self.task.settings
         X, y = (np.concatenate(parts) for parts in zip(*(self._received[u.client] for u in updates), strict=True))
         self._received.clear()

@@ -47,7 +47,7 @@ class StandaloneServer(ServerSide):
     def planned(self) -> list[Entry]:
         return OneShotServer(self.task).planned()
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         return None
 
     def save(self, folder: Path) -> None:

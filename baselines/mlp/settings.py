@@ -28,7 +28,7 @@ ClientsPerRound = Annotated[
 ]
 Optimizer = Literal["adam", "sgd"]
 
-# What a step takes beside its products, as TensorFlow's calls do, in products of equal time.
+# What a step takes in addition to its products, as TensorFlow's calls do, in products of equal time.
 _STEP = 1_000_000
 
 

@@ -177,8 +177,8 @@ class NetworkServer(ServerSide):
         # Paid in advance for all rounds, by whoever trains in one.
         return Charges(once=[entry for entry in self.planned() if entry not in first])
 
-    def participants(self, round_: int, clients: list[int]) -> list[int]:
-        return clients if round_ <= self._before else self.sample(round_ - self._before, clients)
+    def participants(self, exchange: int, clients: list[int]) -> list[int]:
+        return clients if exchange <= self._before else self.sample(exchange - self._before, clients)
 
     def sample(self, round_: int, clients: list[int]) -> list[int]:
         """Clients of a training round: a sample of fixed size, drawn anew each round."""
@@ -186,8 +186,8 @@ class NetworkServer(ServerSide):
         size = min(self.sample_size, len(clients))
         return sorted(int(client) for client in rng.choice(clients, size, replace=False))
 
-    def config(self, round_: int, client: int) -> Mapping[str, Any]:
-        return {PHASE: STANDARDIZE if round_ <= self._before else TRAIN}
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
+        return {PHASE: STANDARDIZE if exchange <= self._before else TRAIN}
 
     def check(self, update: ClientUpdate) -> None:
         if SUMS in update.arrays:
@@ -200,8 +200,8 @@ class NetworkServer(ServerSide):
         else:
             self._check_weights(update.arrays)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
-        if round_ <= self._before:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
+        if exchange <= self._before:
             sent = [update.arrays[SUMS] for update in updates if SUMS in update.arrays]
             if not sent:
                 raise DPForestError("no client sent sums to standardise the features by: use standardize=public")
@@ -209,7 +209,7 @@ class NetworkServer(ServerSide):
         else:
             trained = [update for update in updates if SUMS not in update.arrays]
             self._momentum = self.rounds.server_momentum * self._momentum + self.mean_step(
-                round_ - self._before, trained
+                exchange - self._before, trained
             )
             self._flat = self._flat + self.step_length * self._momentum
         return self.model()

@@ -5,8 +5,8 @@ from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
 from baselines.standalone_mlp.sides import StandaloneClient, StandaloneServer
 from dpforest.guarantee import RECORD_UNIT, Trust, TrustModel
-from strategies.look import Look
 from strategies.method import Method, Protection
+from strategies.style import Style
 
 METHODS = (
     Method(
@@ -21,7 +21,7 @@ METHODS = (
         ),
         uses_budget=False,
         requires=require_tensorflow,
-        look=Look("#6B6B6B", "X", "--"),
+        style=Style("#6B6B6B", "X", "--"),
         work=local_work,
     ),
 )

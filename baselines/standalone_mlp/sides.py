@@ -70,8 +70,8 @@ class StandaloneServer(ServerSide):
     def planned(self) -> list[Entry]:
         return []
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
-        # A model without content: the networks are with the clients, who are asked to judge them.
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
+        # A model without content: the networks are with the clients, who are asked to evaluate them.
         return {"clients": np.array(len(updates))}
 
     def take_own_model(self, client: int, arrays: Arrays) -> None:

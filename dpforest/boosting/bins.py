@@ -74,16 +74,16 @@ class Grid:
         np.add.at(sizes, place, used)
         sizes = np.maximum(sizes, 1)
         noise = deviation * np.sqrt(sizes)
-        together = sums > np.where(sizes > 1, _believable(records, noise, _ODDS_AGAINST), noise)
+        as_one_even_cell = sums > np.where(sizes > 1, _believable(records, noise, _ODDS_AGAINST), noise)
         alone = histograms > _believable(records, deviation, _ODDS_AGAINST * sizes[place])
-        return used & (histograms > deviation) & (together[place] | alone)
+        return used & (histograms > deviation) & (as_one_even_cell[place] | alone)
 
 
 def _believable(records: float, noise: np.ndarray | float, odds_against: np.ndarray | float) -> np.ndarray:
     """Noised count from which on it is likelier that a cell is heavy than that it is empty.
 
     The likelihood ratio of a mass m against none at a count x is ``exp((x m - m^2 / 2) / noise^2)``. Where noise is
-    small against m, lighter cells matter too, and .7 deviations are enough beside the odds.
+    small against m, lighter cells matter too, and .7 deviations are enough in addition to the odds.
     """
     mass = _HEAVY_SHARE * records
     return np.log(odds_against) * noise**2 / mass + np.minimum(mass / 2, 0.7 * np.asarray(noise))

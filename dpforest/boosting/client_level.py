@@ -36,7 +36,7 @@ from scipy.special import softmax
 from dpforest.boosting import kernels
 from dpforest.boosting.booster import LARGEST_WEIGHT, Booster, Round, Start
 from dpforest.boosting.columns import Columns
-from dpforest.boosting.complete import Line, complete_forest
+from dpforest.boosting.complete import Line, Trees, complete_forest
 from dpforest.boosting.settings import BoostPlan, BoostSettings
 from dpforest.boosting.sizes import nominal_sizes
 from dpforest.boosting.trees import Splits, Structure, random_structure, split_shares
@@ -401,7 +401,7 @@ class OwnBooster:
         linear = [done.linear for done in self.rounds if done.linear is not None]
         slopes = np.asarray(sum(linear, np.zeros((self._width + 1, self.schema.n_outputs))))
         base += slopes[-1]
-        parts: list[tuple[np.ndarray, ...]] = []
+        parts: list[Trees] = []
         if self.plan.trees_per_round:
             structures = [done.structure for done in self.rounds]
             parts.append(

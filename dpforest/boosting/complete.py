@@ -13,6 +13,9 @@ from dpforest.forest.codec import fill_inner_nodes
 from dpforest.own_rows import FARTHEST, RANKS, STEPS, OwnRows
 from dpforest.schema import Schema
 
+# Feature, threshold, value and weight of trees of one depth, as `complete_forest` takes them.
+Trees = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
 
 def complete_forest(
     schema: Schema,
@@ -94,7 +97,7 @@ class Line:
         """Of ranks."""
         return cls((np.arange(RANKS) + 0.5) / RANKS, np.full(RANKS, 1 / RANKS))
 
-    def trees(self, slopes: np.ndarray, first: int, rows: float) -> tuple[np.ndarray, ...]:
+    def trees(self, slopes: np.ndarray, first: int, rows: float) -> Trees:
         """A tree a column, as `complete_forest` takes them: feature, threshold, value, weight.
 
         Parameters

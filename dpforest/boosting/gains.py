@@ -14,7 +14,7 @@ class FeatureGains:
     A split that tells records with different gradients apart has children whose gradient sums differ by more than
     noise: with sums ``G`` and records ``N`` of the children, the contrast ``D = G_l N_r / N - G_r N_l / N`` gives the
     gain ``|D|^2 N / (N_l N_r)``, less the part of the noise. Nodes count by the square of ``N_l N_r / N``,
-    since those with few records, or few on one side, say little beside the noise.
+    since those with few records, or few on one side, say little compared with the noise.
     """
 
     def __init__(self, n_features: int) -> None:

@@ -1,7 +1,7 @@
 """How many records the leaves of a tree hold: noised counts, made consistent from the top down.
 
 A noised count alone is no divisor: where it is small by accident, a step is many times too long, and what such steps
-spoil grows from round to round. So every count is read beside what the marginal histograms say of its split, children
+spoil grows from round to round. So every count is read against what the marginal histograms say of its split, children
 add up to their parent, no size is negative, and each comes with how uncertain it is. All of this is post-processing of
 released numbers.
 """

@@ -1,6 +1,6 @@
 """Forests as JSON files for people and other programs.
 
-The form is described by ``forest.schema.json`` beside this module (JSON Schema 2020-12), which ships with the package:
+The form is described by ``forest.schema.json`` next to this module (JSON Schema 2020-12), which ships with the package:
 `json_schema` reads it. What it cannot say (that children come after their parent, that a feature exists) is checked on
 reading, so that no program but this one needs it.
 """

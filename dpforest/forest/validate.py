@@ -100,8 +100,8 @@ def _check_structure(forest: Forest, limits: Limits) -> None:
         raise InvalidForest("a node has either a feature and children, or neither (-1)")
     known, of_sets = forest.schema.n_features, len(forest.sets)
     if (forest.feature >= known + of_sets).any():
-        beside = f", and there are {of_sets} sets of categories" if of_sets else ""
-        raise InvalidForest(f"feature {forest.feature.max()} does not exist; the schema has {known}{beside}")
+        sets = f", and there are {of_sets} sets of categories" if of_sets else ""
+        raise InvalidForest(f"feature {forest.feature.max()} does not exist; the schema has {known}{sets}")
     inner = np.flatnonzero(~leaf)
     children = forest.left[inner].astype(np.int64)
     tree_of = np.searchsorted(forest.offsets, np.arange(forest.n_nodes), side="right") - 1

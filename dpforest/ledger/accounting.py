@@ -18,6 +18,7 @@ from typing import Any
 
 from dpforest.errors import DPForestError
 from dpforest.ledger.entries import ALL_ROWS, Entry
+from dpforest.ledger.numbers import rounded_up
 
 # Those of dp-accounting, without the ones below 1.5, whose series often do not converge.
 _RENYI_ORDERS = [1 + x / 10 for x in range(5, 100)] + list(range(11, 64)) + [128, 256, 512, 1024]
@@ -72,7 +73,10 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     check_delta(delta)
     low, high = 1e-12, 1.0
     if epsilon_of_gaussian(low, delta) > epsilon:
-        raise DPForestError(f"epsilon {epsilon:g} at delta {delta:g} takes more noise than any number holds: raise one")
+        raise DPForestError(
+            f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)} takes more noise than any number holds: "
+            "raise one"
+        )
     while epsilon_of_gaussian(high, delta) < epsilon:
         high *= 2
     return _root(lambda mu: epsilon_of_gaussian(mu, delta) - epsilon, low, high, 1e-14, 1e-13)

@@ -124,7 +124,7 @@ class Ledger:
     def guarantee(self) -> Guarantee:
         """What has been proven about everything released so far."""
         unprotected = any(not e.protected for e in self._entries)
-        # An infinite budget is reason enough by itself; beside what is unprotected, what it left bare is named too.
+        # An infinite budget is reason enough by itself; with something unprotected, what it left bare is named too.
         reasons = tuple(dict.fromkeys(e.what for e in self._entries if not e.is_noised)) if unprotected else ()
         epsilon = total_epsilon([e for e in self._entries if e.protected], self.budget.delta)
         return Guarantee(math.inf if reasons else epsilon, self.budget.delta, self.unit, self.trust, reasons)

@@ -30,9 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print the table; exit code 1 if there is nothing to compare."""
     from dpforest.errors import DPForestError
-    from fl_app.compare import section_tables
     from fl_app.report.answer import answer, in_words
     from fl_app.report.gather import gather
+    from fl_app.report.tables import section_tables
 
     try:
         gathered = gather(options.folders)

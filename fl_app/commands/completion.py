@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fl_app.places import conf_folder
+from fl_app.config.places import conf_folder
 
 EXAMPLES = """\
 source <(dpforest completion bash)
@@ -42,8 +42,14 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which shell; ``words`` is what its script asks."""
-    parser.add_argument("shell", choices=(*_SCRIPTS, "words"), metavar="{bash,zsh}", help="which shell")
+    parser.add_argument("shell", type=_shell, metavar=f"{{{','.join(_SCRIPTS)}}}", help="which shell")
     parser.add_argument("line", nargs="?", default="", help=argparse.SUPPRESS)
+
+
+def _shell(text: str) -> str:
+    if text not in (*_SCRIPTS, "words"):
+        raise argparse.ArgumentTypeError(f"{text!r} must be one of {', '.join(_SCRIPTS)}")
+    return text
 
 
 def execute(options: argparse.Namespace) -> int:

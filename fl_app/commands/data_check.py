@@ -49,8 +49,8 @@ _Check = Callable[[Path], tuple[list[str], bool]]
 
 
 def _files(paths: list[Path]) -> Iterator[Path]:
-    from fl_app.data.files import files_by_name
-    from fl_app.data.table_file import SUFFIXES
+    from fl_app.data.reading.files import files_by_name
+    from fl_app.data.reading.table_file import SUFFIXES
 
     for path in paths:
         yield from files_by_name(path, SUFFIXES, "device").values()
@@ -58,7 +58,7 @@ def _files(paths: list[Path]) -> Iterator[Path]:
 
 def _of_tables(options: argparse.Namespace) -> _Check:
     from dpforest.schema import Schema
-    from fl_app.data.table_check import check_table
+    from fl_app.data.reading.table_check import check_table
 
     schema = Schema.from_yaml(options.schema)
 
@@ -70,7 +70,7 @@ def _of_tables(options: argparse.Namespace) -> _Check:
 
 
 def _of_recordings(options: argparse.Namespace) -> _Check:
-    from fl_app.data.quality import check_file, report_lines
+    from fl_app.data.reading.quality import check_file, report_lines
 
     def check(file: Path) -> tuple[list[str], bool]:
         checked = check_file(file, options.min_rows, options.gap)

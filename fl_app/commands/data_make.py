@@ -21,9 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Write one CSV file a made-up subject."""
-    from fl_app.data.exercise import LONGEST_MINUTES
-    from fl_app.data.make_exercise import write_csv
-    from fl_app.data.synthetic import make_recordings
+    from fl_app.data.sources.exercise import LONGEST_MINUTES
+    from fl_app.data.sources.synthetic import make_recordings, write_csv
 
     if options.subjects < 1 or not 1 <= options.minutes <= LONGEST_MINUTES or options.seed < 0:
         options.parser.error(

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Write the draft; exit code 1 if there is none."""
     from dpforest.errors import DPForestError
-    from fl_app.data.schema_draft import FILL_IN, draft_schema, refuse_to_overwrite
+    from fl_app.data.reading.schema_draft import FILL_IN, draft_schema, refuse_to_overwrite
 
     ask = _ask if sys.stdin.isatty() and sys.stdout.isatty() else None
     try:

@@ -10,11 +10,18 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from dpforest.settings import Option, Settings, describe
-from fl_app.commands.settings import EngineSettings, RunSettings, TrackingSettings
-from fl_app.config import check_overrides, load_config, option_groups, parse_overrides, plain_overrides, started_hydra
+from fl_app.config.compose import (
+    check_overrides,
+    load_config,
+    option_groups,
+    parse_overrides,
+    plain_overrides,
+    started_hydra,
+)
 from fl_app.data import Evaluation, Partition
 from fl_app.data.registry import SOURCES
 from fl_app.engine.experiment import Experiment, Privacy
+from fl_app.jobs.settings import EngineSettings, RunSettings, TrackingSettings
 from strategies.registry import get_method
 
 _WIDTH = 100

@@ -32,7 +32,7 @@ def execute(options: argparse.Namespace) -> int:
     """Write the predictions; exit code 1 if there are none."""
     from dpforest.errors import DPForestError
     from dpforest.forest import load
-    from fl_app.predict import predict_file
+    from fl_app.results.prediction import predict_file
 
     try:
         forest = load(options.model)

@@ -52,10 +52,10 @@ def execute(options: argparse.Namespace) -> int:
     """Run, and say by the exit code whether everything went well."""
     # Here, as in all commands: help and completion do without what takes a second to load.
     from dpforest.errors import DPForestError
-    from fl_app.config import own_folder
-    from fl_app.interrupts import interrupted_code, interruptible
-    from fl_app.quiet import quiet_frameworks
-    from fl_app.screen import log_to_screen
+    from fl_app.config.compose import own_folder
+    from fl_app.terminal.interrupts import interrupted_code, interruptible
+    from fl_app.terminal.quiet import quiet_frameworks
+    from fl_app.terminal.screen import log_to_screen
 
     quiet_frameworks()
     log_to_screen()
@@ -84,8 +84,8 @@ def _show(options: argparse.Namespace, overrides: Sequence[str]) -> int:
     """Print what Hydra shows, at once: where nobody reads on, Hydra would report the broken pipe as a defect."""
     import hydra
 
-    from fl_app.config import check_overrides, plain_overrides
-    from fl_app.places import conf_folder
+    from fl_app.config.compose import check_overrides, plain_overrides
+    from fl_app.config.places import conf_folder
 
     overrides = plain_overrides(overrides)
     check_overrides(overrides)
@@ -108,10 +108,10 @@ def _nothing(config: Any) -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    from fl_app.commands.expansion import expand
-    from fl_app.commands.launchers import check_plugins
-    from fl_app.config import check_overrides, plain_overrides, started_hydra
-    from fl_app.sweep import is_sweep, place_runs, split_resume
+    from fl_app.config.compose import check_overrides, plain_overrides, started_hydra
+    from fl_app.jobs.expansion import expand
+    from fl_app.jobs.launchers import check_plugins
+    from fl_app.jobs.sweep_folder import is_sweep, place_runs, split_resume
 
     arguments, resumed = split_resume(arguments)
     with started_hydra():
@@ -131,19 +131,19 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _run_single(overrides: Sequence[str]) -> int:
-    from fl_app.commands.engine import WarmEngine
-    from fl_app.commands.sweeping import run_single
-    from fl_app.screen import Bars
+    from fl_app.jobs.engine import WarmEngine
+    from fl_app.jobs.sweeping import run_single
+    from fl_app.terminal.screen import Bars
 
     with Bars() as bars, WarmEngine() as engine:
         return 0 if run_single(overrides, engine, bars) else 1
 
 
 def _run_sweep(overrides: Sequence[str], resumes: bool) -> int:
-    from fl_app.commands.engine import WarmEngine
-    from fl_app.commands.sweeping import Sweep
-    from fl_app.screen import Bars
-    from fl_app.sweep import resume_option
+    from fl_app.jobs.engine import WarmEngine
+    from fl_app.jobs.sweep_folder import resume_command
+    from fl_app.jobs.sweeping import Sweep
+    from fl_app.terminal.screen import Bars
 
     bars, engine = Bars(), WarmEngine()
     sweep = Sweep(overrides, engine, bars, resumes)
@@ -152,5 +152,5 @@ def _run_sweep(overrides: Sequence[str], resumes: bool) -> int:
             sweep.run()
         sweep.report()
     except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(f"; go on with python -m fl_app {resume_option(sweep.folder)}") from interrupt
+        raise KeyboardInterrupt(f"; go on with {resume_command(sweep.folder)}") from interrupt
     return 1 if sweep.failures else 0

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from fl_app.data import appliances, german_credit, hapt, hugadb, wisdm
 from fl_app.data.source import DataError, check_choice
+from fl_app.data.sources import appliances, german_credit, hapt, hugadb, wisdm
 
 UCI = "https://archive.ics.uci.edu/static/public"
 CHUNK = 1 << 20

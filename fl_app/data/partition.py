@@ -1,4 +1,4 @@
-"""Who holds which rows: by subject, or rows of all subjects dealt out again."""
+"""Who holds which rows: by subject, or rows of all subjects divided anew."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Partition(DataSettings):
         For ``user_types``: what users of type C keep of the classes that they have (one at least).
     whole_test
         For ``user_types``: rows are held out before types take any away, so that a user of type C
-        is judged by classes that it never trained on. The paper's text says otherwise, but its
+        is evaluated on classes that it never trained on. The paper's text says otherwise, but its
         figures for LRF hardly allow it.
 
     Raises
@@ -120,7 +120,7 @@ def group_subjects(subjects: Sequence[str], clients: int, roles: Mapping[str, st
     """The subjects of each client, so that the subjects of a client all have the same role.
 
     With one client a subject the order is that of ``subjects``. With fewer, each role gets
-    clients in proportion to its subjects (one at least), which are dealt out in turn.
+    clients in proportion to its subjects (one at least), which are handed out in turn.
 
     Raises
     ------
@@ -188,10 +188,12 @@ def client_rows(source: DataSource, partition: Partition, client: int, clients: 
     if partition.kind == "overlap":
         rows = Rows.concat([source.load(subject) for subject in source.subjects()])
         return rows.take(drawn_share(len(rows), partition, client))
-    deal = _dealt(source, partition, clients)
-    mine = deal.rows[client]
+    division = _division(source, partition, clients)
+    mine = division.rows[client]
     parts = []
-    for subject, start, end, offset in zip(source.subjects(), deal.starts, deal.starts[1:], deal.offsets, strict=False):
+    for subject, start, end, offset in zip(
+        source.subjects(), division.starts, division.starts[1:], division.offsets, strict=False
+    ):
         rows = source.load(subject).take(mine[np.searchsorted(mine, start) : np.searchsorted(mine, end)] - start)
         # recordings are numbered through the data set, so that all clients number them alike
         parts.append(Rows(rows.X, rows.y, rows.recording + offset))
@@ -255,14 +257,14 @@ def check_client(source: DataSource, partition: Partition, client: int, clients:
 
 
 @dataclass(frozen=True, eq=False)
-class _Dealt:
+class _Division:
     rows: list[np.ndarray]  # of each client, ascending positions in the whole data set
     starts: np.ndarray  # first position of each subject, then the number of all rows
     offsets: np.ndarray  # what to add to each subject's recording ids
 
 
-def _dealt(source: DataSource, partition: Partition, clients: int) -> _Dealt:
-    def deal() -> _Dealt:
+def _division(source: DataSource, partition: Partition, clients: int) -> _Division:
+    def divide() -> _Division:
         if partition.kind in ("dirichlet", "label_shares") and not source.schema().is_classification:
             raise DataError(
                 f"partition {partition.kind} skews classes, and {source.name} has none: use quantity or iid"
@@ -275,18 +277,18 @@ def _dealt(source: DataSource, partition: Partition, clients: int) -> _Dealt:
             recording = np.concatenate([rows.recording + offset for rows, offset in zip(tables, offsets, strict=False)])
         else:
             recording = np.arange(len(y))
-        owner = DEALERS[partition.kind](_Deck(y, recording, clients, partition))
+        owner = DIVISIONS[partition.kind](_Pool(y, recording, clients, partition))
         ends = np.cumsum(np.bincount(owner, minlength=clients))
-        return _Dealt(np.split(np.argsort(owner, kind="stable"), ends[:-1]), starts, offsets)
+        return _Division(np.split(np.argsort(owner, kind="stable"), ends[:-1]), starts, offsets)
 
-    return _deals.get(repr((source.fingerprint(source.subjects()), partition, clients)), deal)
+    return _recent.get(repr((source.fingerprint(source.subjects()), partition, clients)), divide)
 
 
-_deals: Recent[_Dealt] = Recent(4)
+_recent: Recent[_Division] = Recent(4)
 
 
 @dataclass(frozen=True, eq=False)
-class _Deck:
+class _Pool:
     y: np.ndarray  # of all rows
     recording: np.ndarray  # of all rows; each row is its own where there are no recordings
     clients: int
@@ -297,62 +299,62 @@ class _Deck:
         return np.random.default_rng(self.partition.seed)
 
 
-def _deal_evenly(deck: _Deck) -> np.ndarray:
-    owner = np.empty(len(deck.y), dtype=np.int64)
-    owner[deck.rng.permutation(len(deck.y))] = np.arange(len(deck.y)) % deck.clients
+def _divide_evenly(pool: _Pool) -> np.ndarray:
+    owner = np.empty(len(pool.y), dtype=np.int64)
+    owner[pool.rng.permutation(len(pool.y))] = np.arange(len(pool.y)) % pool.clients
     return owner
 
 
-def _deal_by_quantity(deck: _Deck) -> np.ndarray:
-    rng = deck.rng
-    return _deal_in_proportion(len(deck.y), rng.dirichlet(np.full(deck.clients, deck.partition.alpha)), rng)
+def _divide_by_quantity(pool: _Pool) -> np.ndarray:
+    rng = pool.rng
+    return _divide_in_proportion(len(pool.y), rng.dirichlet(np.full(pool.clients, pool.partition.alpha)), rng)
 
 
-def _deal_by_class(deck: _Deck) -> np.ndarray:
-    rng, owner = deck.rng, np.empty(len(deck.y), dtype=np.int64)
-    for label in np.unique(deck.y):
-        members = np.flatnonzero(deck.y == label)
-        proportions = rng.dirichlet(np.full(deck.clients, deck.partition.alpha))
-        owner[members] = _deal_in_proportion(len(members), proportions, rng)
+def _divide_by_class(pool: _Pool) -> np.ndarray:
+    rng, owner = pool.rng, np.empty(len(pool.y), dtype=np.int64)
+    for label in np.unique(pool.y):
+        members = np.flatnonzero(pool.y == label)
+        proportions = rng.dirichlet(np.full(pool.clients, pool.partition.alpha))
+        owner[members] = _divide_in_proportion(len(members), proportions, rng)
     return owner
 
 
-def _deal_by_share(deck: _Deck) -> np.ndarray:
-    rng, owner = deck.rng, np.empty(len(deck.y), dtype=np.int64)
-    first = np.array(deck.partition.shares)
-    for members, share in ((deck.y == 0, first), (deck.y != 0, 1 - first)):
-        owner[members] = _deal_in_proportion(int(members.sum()), share / share.sum(), rng)
+def _divide_by_share(pool: _Pool) -> np.ndarray:
+    rng, owner = pool.rng, np.empty(len(pool.y), dtype=np.int64)
+    first = np.array(pool.partition.shares)
+    for members, share in ((pool.y == 0, first), (pool.y != 0, 1 - first)):
+        owner[members] = _divide_in_proportion(int(members.sum()), share / share.sum(), rng)
     return owner
 
 
-def _deal_in_time(deck: _Deck) -> np.ndarray:
+def _divide_in_time(pool: _Pool) -> np.ndarray:
     # recordings are not divided, so that holding out whole ones stays honest
-    _, first, recording, sizes = np.unique(deck.recording, return_index=True, return_inverse=True, return_counts=True)
+    _, first, recording, sizes = np.unique(pool.recording, return_index=True, return_inverse=True, return_counts=True)
     n, order = len(first), np.argsort(first)
-    if n < deck.clients:
-        raise DataError(f"partition time_blocks cannot make {deck.clients} blocks of {n} recordings: use {n} clients")
+    if n < pool.clients:
+        raise DataError(f"partition time_blocks cannot make {pool.clients} blocks of {n} recordings: use {n} clients")
     ends = np.cumsum(sizes[order])
-    number = np.arange(1, deck.clients)
-    cuts = np.searchsorted(ends, number * len(deck.y) / deck.clients - sizes.mean() / 2) + 1
+    number = np.arange(1, pool.clients)
+    cuts = np.searchsorted(ends, number * len(pool.y) / pool.clients - sizes.mean() / 2) + 1
     # one recording a client at least
     cuts = np.maximum.accumulate(np.maximum(cuts - number, 0)) + number
-    cuts = np.minimum(cuts, n - deck.clients + number)
+    cuts = np.minimum(cuts, n - pool.clients + number)
     block = np.empty(n, dtype=np.int64)
     block[order] = np.searchsorted(cuts, np.arange(n), side="right")
     return block[recording]
 
 
-def _deal_in_proportion(n: int, proportions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _divide_in_proportion(n: int, proportions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     bounds = np.round(np.cumsum(proportions)[:-1] * n).astype(int)
     owner = np.empty(n, dtype=np.int64)
     owner[rng.permutation(n)] = np.searchsorted(bounds, np.arange(n), side="right")
     return owner
 
 
-DEALERS: dict[str, Callable[[_Deck], np.ndarray]] = {
-    "iid": _deal_evenly,
-    "dirichlet": _deal_by_class,
-    "quantity": _deal_by_quantity,
-    "label_shares": _deal_by_share,
-    "time_blocks": _deal_in_time,
+DIVISIONS: dict[str, Callable[[_Pool], np.ndarray]] = {
+    "iid": _divide_evenly,
+    "dirichlet": _divide_by_class,
+    "quantity": _divide_by_quantity,
+    "label_shares": _divide_by_share,
+    "time_blocks": _divide_in_time,
 }

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fl_app.data.appliances import AppliancesSource
-from fl_app.data.exercise import ExerciseSource
-from fl_app.data.german_credit import GermanCreditSource
-from fl_app.data.hapt import HaptSource
-from fl_app.data.hugadb import HugadbSource
 from fl_app.data.source import DataSource, check_choice
-from fl_app.data.table import TableSource
-from fl_app.data.watch import WatchSource
-from fl_app.data.wisdm import WisdmSource
+from fl_app.data.sources.appliances import AppliancesSource
+from fl_app.data.sources.exercise import ExerciseSource
+from fl_app.data.sources.german_credit import GermanCreditSource
+from fl_app.data.sources.hapt import HaptSource
+from fl_app.data.sources.hugadb import HugadbSource
+from fl_app.data.sources.table import TableSource
+from fl_app.data.sources.watch import WatchSource
+from fl_app.data.sources.wisdm import WisdmSource
 
 SOURCES: dict[str, type[DataSource]] = {
     source.name: source

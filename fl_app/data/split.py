@@ -1,4 +1,4 @@
-"""Which rows train and which judge: random rows, the end of each recording, whole recordings, or whole subjects."""
+"""Which rows train and which evaluate: random rows, the end of each recording, whole recordings, or whole subjects."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Evaluation(DataSettings):
         Subjects a fold; null means a sixth of them.
     public_share
         Share of the test rows (under ``split=recording``: of the test recordings) that is declared public: a method's
-        server may see these rows, nobody trains on them, and no model is judged by them. They are the same for both
+        server may see these rows, nobody trains on them, and no model is evaluated on them. They are the same for both
         values of ``part``. It stands for data of consenting people of the same kind; what such data would cost is
         outside of any guarantee.
     subjects
         Names of the subjects to hold out, for ``split=subject``, instead of a fold. Under
-        ``part=validation`` the first ``held_out`` of the others in the fixed order are judged.
+        ``part=validation`` the first ``held_out`` of the others in the fixed order are evaluated on.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class Evaluation(DataSettings):
 
 @dataclass(frozen=True, eq=False)
 class ClientData:
-    """The rows that a client trains on, those it judges a model by, and those declared public; any may be empty."""
+    """The rows that a client trains on, those it evaluates a model on, and those declared public; any may be empty."""
 
     train: Rows
     test: Rows
@@ -110,8 +110,8 @@ def subject_roles(subjects: Sequence[str], evaluation: Evaluation) -> dict[str, 
         block, others, size = _named_block(order, evaluation)
     else:
         block, others, size = _fold_block(order, evaluation)
-    judged = block if evaluation.part == "test" else others[:size]
-    return {name: "test" if name in judged else "unused" if name in block else "train" for name in subjects}
+    evaluated = block if evaluation.part == "test" else others[:size]
+    return {name: "test" if name in evaluated else "unused" if name in block else "train" for name in subjects}
 
 
 def _named_block(order: list[str], evaluation: Evaluation) -> tuple[list[str], list[str], int]:
@@ -145,7 +145,7 @@ def _fold_block(order: list[str], evaluation: Evaluation) -> tuple[list[str], li
 
 
 def client_roles(source: DataSource, partition: Partition, evaluation: Evaluation, clients: int) -> list[str]:
-    """What each client is for: ``train`` (and judging by its held-out rows), ``test`` or ``unused``.
+    """What each client is for: ``train`` (and evaluating on its held-out rows), ``test`` or ``unused``.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def split_rows(rows: Rows, evaluation: Evaluation, is_classification: bool, clie
 
 
 def _test_rows(rows: Rows, evaluation: Evaluation, is_classification: bool, client: int) -> Rows:
-    """The test part of a client's rows, whatever part is judged, public rows included."""
+    """The test part of a client's rows, whatever part is evaluated on, public rows included."""
     return split_rows(rows, replace(evaluation, part="test", public_share=0.0), is_classification, client)[1]
 
 
@@ -205,16 +205,16 @@ def _public(test: Rows, evaluation: Evaluation, is_classification: bool, client:
 def _overlapping(
     source: DataSource, partition: Partition, evaluation: Evaluation, client: int, clients: int
 ) -> ClientData:
-    """Training rows that a client draws for itself; held-out rows are held out of all and dealt out evenly."""
+    """Training rows that a client draws for itself; held-out rows are held out of all and divided evenly."""
     rows = Rows.concat([source.load(subject) for subject in source.subjects()])
     is_classification = source.schema().is_classification
     test = _test_rows(rows, evaluation, is_classification, 0)
     public = test.take(_public(test, evaluation, is_classification, 0))
-    train, judged = split_rows(rows, evaluation, is_classification, 0)
+    train, held_out = split_rows(rows, evaluation, is_classification, 0)
     mine = slice(client, None, clients)
     return ClientData(
         train.take(drawn_share(len(train), partition, client)),
-        judged.take(np.arange(len(judged))[mine]),
+        held_out.take(np.arange(len(held_out))[mine]),
         public.take(np.arange(len(public))[mine]),
     )
 

@@ -1,4 +1,4 @@
-"""Methods that a simulation runs beside another, on the same rows and nodes, to compare them client by client."""
+"""Methods that a simulation runs after another one, on the same rows and nodes, to compare them client by client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strategies.metrics import primary_metric
 log = logging.getLogger(__name__)
 
 
-def add_runs_beside(run: Run, grid: Grid, nodes: dict[int, int] | None) -> None:
+def add_comparison_runs(run: Run, grid: Grid, nodes: dict[int, int] | None) -> None:
     """Run what the run's method wants to be compared with, and add its scores to the run.
 
     Each has a budget and ledgers of its own; nothing of them counts for the run. Real nodes take part in one run only,
@@ -24,8 +24,8 @@ def add_runs_beside(run: Run, grid: Grid, nodes: dict[int, int] | None) -> None:
     experiment = run.experiment
     if experiment.source.on_nodes:
         return
-    for name, settings in experiment.method.beside(experiment.settings).items():
-        log.info("beside it: %s, with a budget of its own", name)
+    for name, settings in experiment.method.comparison_methods(experiment.settings).items():
+        log.info("for comparison: %s, with a budget of its own", name)
         try:
             other = run_experiment(
                 dataclasses.replace(experiment, strategy={"name": name, **settings}, memorization=()), grid, nodes

@@ -43,8 +43,8 @@ def level_epsilon(level: Any) -> float:
     if level is None:
         return 1.0
     if not isinstance(level, str) or level not in LEVELS:
-        told = ", ".join(f"{name} (epsilon {epsilon:g})" for name, epsilon in LEVELS.items())
-        raise ConfigurationError(f"privacy.level {quoted(level)} must be one of {told}, or null")
+        levels = ", ".join(f"{name} (epsilon {epsilon:g})" for name, epsilon in LEVELS.items())
+        raise ConfigurationError(f"privacy.level {quoted(level)} must be one of {levels}, or null")
     return LEVELS[level]
 
 

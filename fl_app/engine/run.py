@@ -176,10 +176,10 @@ def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[st
     return finite(metrics | facts | {"trained": trained} | missing, "metrics")
 
 
-def _facts(tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What a method tells about a finished run; the run is not lost where it cannot."""
+def _facts(read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a method reports about a finished run; the run is not lost where it cannot."""
     try:
-        return tell()
+        return read()
     except Exception as error:
         log.warning("facts about the run are left out: %s: %s", type(error).__name__, error, exc_info=True)
         return {}

@@ -71,7 +71,7 @@ class Verdict:
 
     @property
     def ties(self) -> list[Contender]:
-        """Methods that cannot be told from the best one."""
+        """Methods without a shown difference from the best one."""
         return [other for other, gap in zip(self.ranking[1:], self.gaps, strict=True) if not gap.is_one]
 
     @property

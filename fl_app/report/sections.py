@@ -19,9 +19,9 @@ from dpforest.ledger import rounded_up
 from fl_app.results.finished import OPEN, UNPROVEN, FinishedRun, read_config
 from fl_app.results.rows import distinct_by_method, setting_label
 from fl_app.results.text import clients_in_words
-from strategies.look import Look
 from strategies.metrics import Kind, Metric, client_metric, primary_metric
-from strategies.registry import look_of
+from strategies.registry import style_of
+from strategies.style import Style
 
 # What does not change the question: folds and draws are pooled, and the split stands in the title. A public share is a
 # random part of the test rows; a note says whose scores are without it.
@@ -45,8 +45,8 @@ class Section:
         By which methods are compared.
     runs : list of FinishedRun
         Each with its ``setting``.
-    looks : mapping of str to Look
-        The look of each setting: a method's settings share its colour.
+    styles : mapping of str to Style
+        The style of each setting: a method's settings share its colour.
     absent : list of (str, float)
         Settings and epsilons of which every run failed.
     """
@@ -56,7 +56,7 @@ class Section:
     family: str
     metric: Metric
     runs: list[FinishedRun]
-    looks: Mapping[str, Look]
+    styles: Mapping[str, Style]
     absent: list[tuple[str, float]]
 
     @property
@@ -86,7 +86,7 @@ class Section:
         """
         shares = {run.setting: float(run.config["evaluation"].get("public_share", 0)) for run in self.runs}
         partly = [
-            f"{setting} is judged by a random {1 - share:.0%} of the test rows: the others are public to its server."
+            f"{setting} is evaluated on a random {1 - share:.0%} of the test rows: the others are public to its server."
             for setting, share in sorted(shares.items())
             if share and len(set(shares.values())) > 1
         ]
@@ -193,7 +193,7 @@ def sections(runs: Sequence[FinishedRun], failed: Sequence[Path] = ()) -> list[S
             slug = f"{slug}-{len(found)}"
         named = [replace(run, setting=label) for run, label in zip(members, _labels(members), strict=True)]
         metric = primary_metric({name for run in named for name in run.metrics})
-        found.append(Section(title, slug, family, metric, named, _looks(named), _absent(attempts, facts, named)))
+        found.append(Section(title, slug, family, metric, named, _styles(named), _absent(attempts, facts, named)))
     return found
 
 
@@ -213,7 +213,7 @@ def target_of(run: FinishedRun) -> Any:
     """What was predicted, as far as the metrics say."""
     metric = primary_metric(run.metrics)
     if metric.name not in run.metrics:
-        return "not judged"
+        return "not evaluated"
     return "a number" if metric.kind is Kind.TARGET else run.metrics.get("classes") or "classes"
 
 
@@ -300,15 +300,15 @@ def _labels(runs: Sequence[FinishedRun]) -> list[str]:
     ]
 
 
-def _looks(runs: Sequence[FinishedRun]) -> dict[str, Look]:
-    looks: dict[str, Look] = {}
-    used: dict[Look, int] = {}
+def _styles(runs: Sequence[FinishedRun]) -> dict[str, Style]:
+    styles: dict[str, Style] = {}
+    used: dict[Style, int] = {}
     for run in sorted(runs, key=lambda run: run.setting):
-        if run.setting not in looks:
-            own = look_of(run.method, {**run.config["strategy"], "trust": run.guarantee.trust.kind})
-            looks[run.setting] = own.variant(used.get(own, 0))
+        if run.setting not in styles:
+            own = style_of(run.method, {**run.config["strategy"], "trust": run.guarantee.trust.kind})
+            styles[run.setting] = own.variant(used.get(own, 0))
             used[own] = used.get(own, 0) + 1
-    return looks
+    return styles
 
 
 def _named(run: FinishedRun) -> str:

@@ -101,7 +101,7 @@ def build_tracker(settings: Mapping[str, Any], experiment: str, base: Path) -> M
 
 
 def _mlflow() -> Any:
-    # MLflow 3 wants to be told that a plain folder is meant, and not a database.
+    # MLflow 3 wants to hear that a plain folder is meant, and not a database.
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     try:
         return importlib.import_module("mlflow")

@@ -8,7 +8,7 @@ the noise of all together is that of one.
 
 from strategies.boost.client import BoostClient
 from strategies.boost.client_level import boost_server
-from strategies.boost.settings import FederatedBoostSettings, look, protections, work
+from strategies.boost.settings import FederatedBoostSettings, protections, style, work
 from strategies.method import Method
 
 METHODS = (
@@ -19,7 +19,7 @@ METHODS = (
         client=BoostClient,
         protections=protections,
         default_rounds=50,
-        look=look,
+        style=style,
         work=work,
     ),
 )

@@ -23,7 +23,7 @@ from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.sharing import secure_update
 
 _STATE = "boost"
-_KEPT = {"codes": np.uint8, "tenths": np.int8, "scores": np.float32}
+_KEPT: dict[str, Any] = {"codes": np.uint8, "tenths": np.int8, "scores": np.float32}
 MOMENTS = "moments"  # what clients are asked before the first trees
 
 

@@ -38,7 +38,7 @@ class BoostServer(ServerSide):
         self._booster = self._make_booster()
         self._has_start = self._plan.starts_with_trees
         self._released = 0  # rounds in which clients sent sums of trees, whether or not they came to a total
-        self._is_judged = False
+        self._ends_round = False
         self._known: dict[int, int] = {}  # finished rounds that a client knows; not here: it may lack the start
         self._public = task.public_rows() if task.public_rows else None
         self._public_score: float | None = None
@@ -62,7 +62,7 @@ class BoostServer(ServerSide):
         return self._collector.exchanges if self._collector else self.task.rounds + first
 
     def is_round_end(self, exchange: int) -> bool:
-        return self._is_judged
+        return self._ends_round
 
     def is_enough(self, clients: Collection[int]) -> bool:
         return self._collector is None or self._collector.is_enough(clients)
@@ -72,13 +72,13 @@ class BoostServer(ServerSide):
         # A secure sum knows how many it needs.
         return self._collector is None
 
-    def participants(self, round_: int, clients: list[int]) -> list[int]:
+    def participants(self, exchange: int, clients: list[int]) -> list[int]:
         if self._collector is None:
             return clients
         self._collector.length = int(np.prod(self._shape))
         return self._collector.participants(clients)
 
-    def arrays_for(self, round_: int, client: int) -> Arrays:
+    def arrays_for(self, exchange: int, client: int) -> Arrays:
         secure = self._collector.message(client) if self._collector else {}
         if not self._has_start or (self._collector and self._collector.phase is not Phase.MASK):
             return secure
@@ -87,7 +87,7 @@ class BoostServer(ServerSide):
         start = self._booster.start if known is None else None
         return {**secure, **write_round(start, first, self._booster.rounds[first:], self._booster.structure)}
 
-    def config(self, round_: int, client: int) -> Mapping[str, Any]:
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
         step = "trees" if self._has_start else self.first_step
         return {"step": step, "phase": self._collector.phase.value} if self._collector else {"step": step}
 
@@ -97,7 +97,7 @@ class BoostServer(ServerSide):
         else:
             self._read(update)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         before = len(self._booster.rounds)
         if self._sums is None:
             self._note(updates)
@@ -107,13 +107,13 @@ class BoostServer(ServerSide):
         rounds = len(self._booster.rounds)
         if rounds > before:
             self._public_score = self._score_public_rows()
-        last = round_ == self.exchanges or self.finished
+        last = exchange == self.exchanges or self.finished
         if last and not rounds:
             why = (self._sums and self._sums.ended) or "too few clients answered in every one of them"
             raise TooFewClients(f"no round was finished: {why}")
         every = self._settings.evaluate_every
-        self._is_judged = last or (rounds > before and every > 0 and rounds % every == 0)
-        if not self._is_judged:
+        self._ends_round = last or (rounds > before and every > 0 and rounds % every == 0)
+        if not self._ends_round:
             return None
         forest = self._booster.forest({})
         return model_arrays(forest, pack(forest))

@@ -16,10 +16,10 @@ from dpforest.forest import Limits
 from dpforest.guarantee import CLIENT_UNIT, NO_SERVER, RECORD_UNIT, PrivacyUnit
 from dpforest.settings import Auto, FromZero, Range
 from strategies.client_level import client_mu, signal
-from strategies.look import Look
 from strategies.method import Protection, Task, Work
 from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.sharing import SecureTerms, SharingSettings, noise_shares, shared_trust, terms_for
+from strategies.style import Style
 
 # More leaves than any run has, for the chance that noise exceeds what fits a secure sum.
 _MOST_LEAVES = 2**14
@@ -54,9 +54,9 @@ class FederatedBoostSettings(BoostSettings, SharingSettings):
     balance: Annotated[float, Range(0, 1)] = 0.5
 
 
-def look(settings: Mapping[str, Any]) -> Look:
+def style(settings: Mapping[str, Any]) -> Style:
     """How figures show it; with secure aggregation, as a method of its own."""
-    return Look("#882255", "^") if settings.get("trust") == "shared" else Look("#D55E00")
+    return Style("#882255", "^") if settings.get("trust") == "shared" else Style("#D55E00")
 
 
 def protections(settings: FederatedBoostSettings) -> tuple[Protection, ...]:

@@ -157,7 +157,7 @@ def read_sums(arrays: Arrays, shape: tuple[int, ...], deviation: float) -> np.nd
 
 
 def check_leaf_sums(sums: np.ndarray, plan: BoostPlan, deviation: float) -> None:
-    """Refuse sums of gradients that the counts beside them and noise cannot explain.
+    """Refuse sums of gradients that the counts with them and noise cannot explain.
 
     Raises
     ------

@@ -9,8 +9,8 @@ from strategies.fext.client import FextClient
 from strategies.fext.rounds import work
 from strategies.fext.server import FextServer
 from strategies.fext.settings import FextSettings
-from strategies.look import Look, published_or
 from strategies.method import Method, Protection
+from strategies.style import Style, published_or
 
 METHODS = (
     Method(
@@ -19,7 +19,7 @@ METHODS = (
         server=FextServer,
         client=FextClient,
         protections=lambda settings: (Protection(RECORD_UNIT, NO_SERVER, settings.accounting == "tight"),),
-        look=published_or(Look("#009E73"), Look("#009E73", "s", "--")),
+        style=published_or(Style("#009E73"), Style("#009E73", "s", "--")),
         work=work,
     ),
 )

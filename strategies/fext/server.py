@@ -136,8 +136,8 @@ class FextServer(ServerSide):
     def is_round_end(self, exchange: int) -> bool:
         return not self._is_growing(exchange)
 
-    def participants(self, round_: int, clients: list[int]) -> list[int]:
-        self._exchange = round_
+    def participants(self, exchange: int, clients: list[int]) -> list[int]:
+        self._exchange = exchange
         if not self._bad and self._settings.attack_share:
             rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(2,)))
             number = round(self._settings.attack_share * len(clients))
@@ -145,13 +145,13 @@ class FextServer(ServerSide):
             log.info("bad clients (%s): %s", self._settings.attack, ", ".join(map(str, sorted(self._bad))))
         return clients
 
-    def arrays_for(self, round_: int, client: int) -> Arrays | None:
-        if self._settings.scored_by_clients and round_ % 2 == 0:
+    def arrays_for(self, exchange: int, client: int) -> Arrays | None:
+        if self._settings.scored_by_clients and exchange % 2 == 0:
             assert self._candidates is not None
             return pack(self._candidates)
         return None
 
-    def config(self, round_: int, client: int) -> dict[str, Any]:
+    def config(self, exchange: int, client: int) -> dict[str, Any]:
         return {BAD: True} if client in self._bad else {}
 
     def check(self, update: ClientUpdate) -> None:
@@ -161,8 +161,8 @@ class FextServer(ServerSide):
         else:
             self._received[update.client] = self._read_trees(update)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
-        growing, scored = self._is_growing(round_), self._settings.scored_by_clients
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
+        growing, scored = self._is_growing(exchange), self._settings.scored_by_clients
         if growing or not scored:
             self._candidates = concatenate([self._received[update.client] for update in updates])
             self._received.clear()
@@ -176,7 +176,7 @@ class FextServer(ServerSide):
         scores = self._scores(self._candidates)
         passed = self._filter(self._candidates, scores)
         changed = self._update_set(passed)
-        self._judge_set(changed)
+        self._evaluate_set(changed)
         return self.initial_arrays() if changed else None
 
     def _is_growing(self, exchange: int) -> bool:
@@ -246,7 +246,7 @@ class FextServer(ServerSide):
         self._model = replace(forest, provenance=provenance)
         return True
 
-    def _judge_set(self, changed: bool) -> None:
+    def _evaluate_set(self, changed: bool) -> None:
         self._facts |= {"set_size": len(self._set), "set_changed": changed}
         if self._public is not None:
             score = self._public.score(self._model)

@@ -9,8 +9,8 @@ from strategies.ldp_bagging.client import LdpBaggingClient
 from strategies.ldp_bagging.rounds import work
 from strategies.ldp_bagging.server import LdpBaggingServer
 from strategies.ldp_bagging.settings import LdpBaggingSettings
-from strategies.look import Look, published_or
 from strategies.method import Method, Protection
+from strategies.style import Style, published_or
 
 METHODS = (
     Method(
@@ -20,7 +20,7 @@ METHODS = (
         client=LdpBaggingClient,
         protections=lambda settings: (Protection(RECORD_UNIT, NO_SERVER, settings.accounting == "tight"),),
         default_rounds=3,
-        look=published_or(Look("#857A00", "^"), Look("#857A00", "s", "--")),
+        style=published_or(Style("#857A00", "^"), Style("#857A00", "s", "--")),
         work=work,
     ),
 )

@@ -1,4 +1,4 @@
-"""How large the published noise was, beside what Laplace(sensitivity / epsilon) and the LDP document say."""
+"""How large the published noise was, compared with what Laplace(sensitivity / epsilon) and the LDP document say."""
 
 from __future__ import annotations
 

@@ -62,19 +62,19 @@ class LdpBaggingServer(ServerSide):
     def unprotected(self) -> list[str]:
         return list(UNPROTECTED) if self._published else []
 
-    def participants(self, round_: int, clients: list[int]) -> list[int]:
+    def participants(self, exchange: int, clients: list[int]) -> list[int]:
         """All, or those whose turn it is; with fewer clients than rounds, some rounds ask nobody."""
         if self._published or self._settings.round_budget != "turns":
             return clients
-        return clients[round_ - 1 :: self.task.rounds]
+        return clients[exchange - 1 :: self.task.rounds]
 
     def check(self, update: ClientUpdate) -> None:
         read = self._read_published if self._published else self._read_tight
         self._received[update.client] = read(update)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         start = time.perf_counter()
-        self._round = round_
+        self._round = exchange
         if not updates:  # with fewer clients than rounds it was nobody's turn
             self._facts = {"trees": len(self._kept), "epsilon_so_far": self._spent()}
             return None
@@ -82,7 +82,7 @@ class LdpBaggingServer(ServerSide):
         self._received.clear()
         self._kept = fresh if self._settings.keep == "round" else [*self._kept, *fresh]
         forest = concatenate([contribution.trees for contribution in self._kept])
-        provenance: dict[str, Any] = {"accounting": self._settings.accounting, "rounds": round_}
+        provenance: dict[str, Any] = {"accounting": self._settings.accounting, "rounds": exchange}
         if self._published:
             # As in the document: the configuration of the aggregate is that of its first client.
             provenance["base_prediction"] = self._kept[0].base

@@ -66,7 +66,7 @@ class Host(ABC, Generic[P]):
         """The plan in a message; nothing in it is believed."""
 
     def check(self, plan: P, context: Context) -> None:
-        """What a node must be sure of besides its owner's consent, before it spends anything; raises `Refused`."""
+        """What a node must know, with its owner's consent, before it spends anything; raises `Refused`."""
 
     @abstractmethod
     def rows(

@@ -5,11 +5,11 @@ choice a node among public candidates, and soft votes.
 """
 
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
-from strategies.look import Look, published_or
 from strategies.method import Method, Protection
 from strategies.one_shot.client import OneShotClient, work
 from strategies.one_shot.server import OneShotServer
 from strategies.one_shot.settings import OneShotSettings
+from strategies.style import Style, published_or
 
 METHODS = (
     Method(
@@ -18,7 +18,7 @@ METHODS = (
         server=OneShotServer,
         client=OneShotClient,
         protections=(Protection(RECORD_UNIT, NO_SERVER, True),),
-        look=published_or(Look("#0072B2"), Look("#0072B2", "s", "--")),
+        style=published_or(Style("#0072B2"), Style("#0072B2", "s", "--")),
         work=work,
     ),
 )

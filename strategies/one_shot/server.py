@@ -50,7 +50,7 @@ class OneShotServer(ServerSide):
     def check(self, update: ClientUpdate) -> None:
         self._received[update.client] = self._read(update)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
         forest = concatenate([self._received[update.client] for update in updates])
         self._forest = replace(forest, provenance={"method": "one_shot", "clients": len(updates)})
         return model_arrays(self._forest, pack(self._forest))

@@ -7,12 +7,12 @@ all sessions that a user takes part in.
 """
 
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
-from strategies.look import Look, published_or
 from strategies.method import Method, Protection
 from strategies.pp_fprf.client import AloneClient, GlobalClient, PersonalClient
 from strategies.pp_fprf.plan import alone_work, work
 from strategies.pp_fprf.server import AloneServer, GlobalServer, PersonalServer
 from strategies.pp_fprf.settings import GlobalSettings, PersonalSettings, TreeSettings
+from strategies.style import Style, published_or
 
 __all__ = ["METHODS", "GlobalSettings", "PersonalSettings", "TreeSettings"]
 
@@ -23,7 +23,7 @@ METHODS = (
         server=AloneServer,
         client=AloneClient,
         protections=(Protection(RECORD_UNIT, NO_SERVER, True),),
-        look=Look("#661100", "D", ":"),
+        style=Style("#661100", "D", ":"),
         work=alone_work,
     ),
     Method(
@@ -32,7 +32,7 @@ METHODS = (
         server=GlobalServer,
         client=GlobalClient,
         protections=lambda settings: (Protection(RECORD_UNIT, NO_SERVER, not settings.published),),
-        look=published_or(Look("#332288", "D", "-."), Look("#332288", "P", "--")),
+        style=published_or(Style("#332288", "D", "-."), Style("#332288", "P", "--")),
         work=work,
     ),
     Method(
@@ -42,7 +42,7 @@ METHODS = (
         client=PersonalClient,
         protections=lambda settings: (Protection(RECORD_UNIT, NO_SERVER, not settings.published),),
         work=work,
-        beside=lambda settings: settings.settings_beside(),
-        look=published_or(Look("#AA4499", "D"), Look("#AA4499", "P", "--")),
+        comparison_methods=lambda settings: settings.comparison_settings(),
+        style=published_or(Style("#AA4499", "D"), Style("#AA4499", "P", "--")),
     ),
 )

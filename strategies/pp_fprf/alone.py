@@ -29,13 +29,13 @@ def grow_alone(
     growth = Growth([Group(NO_MASTER, (0,))], schema, settings, seed, values_of_users=True)
     member = Member(X, y, np.zeros(len(y), dtype=np.int16), 1, schema, settings)
     while growth.phase != "done":
-        told = growth.message(0)
-        member.follow(told)
+        message = growth.message(0)
+        member.follow(message)
         if growth.phase == "propose":
             sizes, values = member.propose(seed, rng)
             growth.receive({0: {"sizes": sizes, "values": values}})
         elif growth.phase == "vote":
-            growth.receive({0: {"votes": member.scores(seed, told, published=True).argmax(axis=1)}})
+            growth.receive({0: {"votes": member.scores(seed, message, published=True).argmax(axis=1)}})
         else:
             growth.receive({0: {"counts": member.close()}})
     return finish(growth.counts_forest(), settings, np.inf)

@@ -128,7 +128,7 @@ class PersonalClient(GlobalClient, OwnForestClient):
 
 
 def with_own_counts(forest: Forest, X: np.ndarray, y: np.ndarray, prior: float, hard: bool) -> Forest:
-    """The same trees, with a user's own class counts in the leaves beside what they say.
+    """The same trees, with a user's own class counts in the leaves, in addition to what they say.
 
     For the user's own eyes: its counts are exact.
 
@@ -194,7 +194,7 @@ def _vote(
         entries = plan.part_entries(share.part, "vote", times)
         noise = task.noise(f"votes {share.part.prefix}")
         reply["votes"][nodes] = plan.votes.release(scores[nodes], entries[0], share.ledger, noise)
-        _tell_foreign(task, share, entries[0])
+        _note_foreign(task, share, entries[0])
         if plan.sizes is not None:
             noise = task.noise(f"sizes {share.part.prefix}")
             reply["sizes"][nodes] = plan.sizes.release(sizes[nodes], entries[1], share.ledger, noise)
@@ -214,11 +214,11 @@ def _count(task: ClientTask, plan: Plan, member: Member) -> np.ndarray:
         (entry,) = plan.part_entries(share.part, "count", times)
         noise = task.noise(f"counts {share.part.prefix}")
         released[leaves] = plan.leaves.release(counts[leaves], entry, share.ledger, noise)
-        _tell_foreign(task, share, entry)
+        _note_foreign(task, share, entry)
     return released
 
 
-def _tell_foreign(task: ClientTask, share: _Share, entry: Entry) -> None:
+def _note_foreign(task: ClientTask, share: _Share, entry: Entry) -> None:
     """Name what the paper does not count in the user's ledger too, at once: the user may not be there at the end."""
     if share.ledger is not task.ledger:
         task.ledger.unprotected(FOREIGN, f"epsilon {rounded_up(entry.epsilon * entry.times, 4)} in {entry.times} trees")

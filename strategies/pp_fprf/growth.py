@@ -85,7 +85,7 @@ class Growth:
         self._node_tree = np.arange(n_trees)
         self._levels: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._counts: np.ndarray | None = None
-        self._told: tuple[np.ndarray, dict[str, np.ndarray]] | None = None
+        self._latest: tuple[np.ndarray, dict[str, np.ndarray]] | None = None
         self._grid = None if values_of_users else np.stack(schema.grid(GRID)).astype(np.float32)
         self._start_level()
 
@@ -119,14 +119,14 @@ class Growth:
         del self._has[user]
 
     def message(self, user: int) -> dict[str, np.ndarray]:
-        """What a member is told in this phase; `strategies.pp_fprf.member` reads it.
+        """What a member receives in this phase; `strategies.pp_fprf.member` reads it.
 
         One object for members of the same trees who ask one after another, as all do in PP-FGRF.
         """
         has = self._has[user]
-        if self._told is None or not np.array_equal(self._told[0], has):
-            self._told = has, self._message(user)
-        return self._told[1]
+        if self._latest is None or not np.array_equal(self._latest[0], has):
+            self._latest = has, self._message(user)
+        return self._latest[1]
 
     def check(self, user: int, arrays: Arrays) -> None:
         """Hold a member's answer against the form that it must have.
@@ -162,7 +162,7 @@ class Growth:
 
     def receive(self, answers: Mapping[int, Arrays]) -> None:
         """Take the (checked) answers of this phase; who did not answer is no longer a member."""
-        self._told = None
+        self._latest = None
         if self.phase == "vote":
             for user in self._has:
                 self.levels_asked[user] += self.trees_asked(user)
@@ -218,15 +218,15 @@ class Growth:
         trees = self.trees_of(user)
         mine = self._nodes_of(user)
         nodes = np.bincount(self._node_tree, minlength=len(self.tree_group))[trees]
-        told = {"trees": np.stack([trees, self.masters_of(user), nodes]).astype(np.int32)}
+        message = {"trees": np.stack([trees, self.masters_of(user), nodes]).astype(np.int32)}
         if self.phase == "vote" and self._two_steps:
             active = self._active[mine]
-            return told | {"active": active, "values": self._values[mine[active]]}
+            return message | {"active": active, "values": self._values[mine[active]]}
         if self._levels:
             node_tree, feature, value = self._levels[-1]
             before = self._has[user][node_tree]
-            told |= {"split_feature": feature[before], "split_value": value[before]}
-        return told | ({"values": self._values[mine]} if self.phase == "vote" else {})
+            message |= {"split_feature": feature[before], "split_value": value[before]}
+        return message | ({"values": self._values[mine]} if self.phase == "vote" else {})
 
     def _start_level(self) -> None:
         """Sizes and votes start from nothing; values from the public grid, where there are no proposals."""

@@ -27,7 +27,7 @@ def _mixed(key):
 
 
 @compiled()
-def _deal(of_tree, node, deck, moved):
+def _shuffle_front(of_tree, node, deck, moved):
     """Bring as many random cards of ``deck`` to its front as ``moved`` is long, by nothing but tree and node."""
     key = _mixed(of_tree + np.uint64(node))
     for j in range(len(moved)):
@@ -39,7 +39,7 @@ def _deal(of_tree, node, deck, moved):
 
 @compiled()
 def _put_back(deck, moved):
-    """Undo `_deal`."""
+    """Undo `_shuffle_front`."""
     for j in range(len(moved) - 1, -1, -1):
         deck[j], deck[moved[j]] = deck[moved[j]], deck[j]
 
@@ -63,7 +63,7 @@ def draw_features(seed, level, trees, starts, n_features, count):
     for t in range(len(trees)):
         of_tree = _tree_key(seed, level, trees[t])
         for node in range(starts[t], starts[t + 1]):
-            _deal(of_tree, node - starts[t], deck, moved)
+            _shuffle_front(of_tree, node - starts[t], deck, moved)
             drawn[node] = deck[:count]
             _put_back(deck, moved)
     return drawn
@@ -112,7 +112,7 @@ def node_ranges(X, place, starts, seed, level, trees, count):
         for node in range(n_nodes):
             if first[node] == first[node + 1]:
                 continue
-            _deal(of_tree, node, deck, moved)
+            _shuffle_front(of_tree, node, deck, moved)
             lows, highs = low[starts[t] + node], high[starts[t] + node]
             for row in rows[first[node] : first[node + 1]]:
                 for j in range(count):
@@ -164,7 +164,7 @@ def candidate_scores(X, y, n_classes, place, starts, seed, level, trees, asked, 
             # Where all rows are of one class, and where there are none, no split gains anything.
             if len(of_node) == 0 or (by_gain and total[y[of_node[0]]] == len(of_node)):
                 continue
-            _deal(of_tree, node, deck, moved)
+            _shuffle_front(of_tree, node, deck, moved)
             for j in range(count):
                 left[:] = 0
                 for row in of_node:

@@ -64,17 +64,17 @@ class Member:
         return self
 
     def follow(self, arrays: Arrays) -> None:
-        """Take part in the trees that a message names, and move the rows along the splits that it tells.
+        """Take part in the trees that a message names, and move the rows along the splits that it gives.
 
         Raises
         ------
         BadMessage
-            It does not fit what this user was told before.
+            It does not fit what this user received before.
         """
-        told = _whole(arrays, "trees", 2).astype(np.int64)
-        if len(told) != 3 or not told.size or not (np.diff(told[0]) > 0).all():
+        named = _whole(arrays, "trees", 2).astype(np.int64)
+        if len(named) != 3 or not named.size or not (np.diff(named[0]) > 0).all():
             raise BadMessage("the message does not say which trees it is about")
-        trees, masters, nodes = told
+        trees, masters, nodes = named
         if not len(self.trees):
             self._begin(trees, masters)
         if not (np.array_equal(trees, self.trees) and np.array_equal(masters, self.masters)):

@@ -13,7 +13,7 @@ def keep_incrementally(votes: np.ndarray, y: np.ndarray, ties: bool) -> list[int
     votes : ndarray of shape (n_trees, n_rows, n_classes)
         Each tree's answer on the validation rows.
     y : ndarray of int, shape (n_rows,)
-        Their classes; without rows there is nothing to judge by, and all trees are kept.
+        Their classes; without rows there is nothing to measure them by, and all trees are kept.
     """
     if not len(y):
         return list(range(len(votes)))

@@ -62,7 +62,7 @@ class AloneServer(_OwnForests):
     def planned(self) -> list[Entry]:
         return []
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         return None
 
 
@@ -109,17 +109,17 @@ class GlobalServer(ServerSide):
     def is_round_end(self, exchange: int) -> bool:
         return self.finished
 
-    def participants(self, round_: int, clients: list[int]) -> list[int]:
+    def participants(self, exchange: int, clients: list[int]) -> list[int]:
         if self._growth is None:
             self._grow([Group(NO_MASTER, tuple(clients))])
         assert self._growth is not None
         return [client for client in clients if client in self._growth.members]
 
-    def arrays_for(self, round_: int, client: int) -> Arrays:
+    def arrays_for(self, exchange: int, client: int) -> Arrays:
         assert self._growth is not None
         return self._growth.message(client)
 
-    def config(self, round_: int, client: int) -> Mapping[str, Any]:
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
         assert self._growth is not None
         return {"phase": self._growth.phase, "seed": self._growth_seed}
 
@@ -127,7 +127,7 @@ class GlobalServer(ServerSide):
         assert self._growth is not None
         self._growth.check(update.client, update.arrays)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         self._continue(updates)
         return model_arrays(self._forest, pack(self._forest)) if self._forest is not None else None
 
@@ -214,24 +214,24 @@ class PersonalServer(GlobalServer, _OwnForests):
     def finished(self) -> bool:
         return self._done
 
-    def participants(self, round_: int, clients: list[int]) -> list[int]:
+    def participants(self, exchange: int, clients: list[int]) -> list[int]:
         if self._growth is None:
             return clients
         if self._forest is not None:
             return [client for client in clients if len(self._offered.get(client, ()))]
         return [client for client in clients if client in self._growth.members]
 
-    def arrays_for(self, round_: int, client: int) -> Arrays:
+    def arrays_for(self, exchange: int, client: int) -> Arrays:
         if self._growth is None:
             return {}
         if self._forest is None:
             return self._growth.message(client)
         return pack(concatenate([self._forest.tree(int(tree)) for tree in self._offered[client]]))
 
-    def config(self, round_: int, client: int) -> Mapping[str, Any]:
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
         if self._growth is None:
             return {"phase": "hash", "seed": self._hash_seed}
-        return super().config(round_, client) if self._forest is None else {"phase": "select"}
+        return super().config(exchange, client) if self._forest is None else {"phase": "select"}
 
     def check(self, update: ClientUpdate) -> None:
         if self._growth is None:
@@ -239,7 +239,7 @@ class PersonalServer(GlobalServer, _OwnForests):
         elif self._forest is None:
             super().check(update)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         if self._growth is None:
             self._find_similar({update.client: self._read_table(update) for update in updates})
         elif self._forest is None:

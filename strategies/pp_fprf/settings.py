@@ -60,7 +60,7 @@ class GlobalSettings(TreeSettings):
     vote_share, size_share
         Tight: shares of a tree's budget for the choices and for the sizes of all levels; leaves have the rest.
     slices
-        Tight: every user deals its rows out into so many slices, and each tree sees one of them; trees of different
+        Tight: every user divides its rows into so many slices, and each tree sees one of them; trees of different
         slices cost the same row nothing. 1: all trees see all rows and share the budget.
     """
 
@@ -118,7 +118,7 @@ class PersonalSettings(GlobalSettings):
     prior
         A user adds its own exact class counts to the leaves of the trees that it was given, whose answer then counts
         for so many rows; the sum stays with the user. Null: leaves stay as they came (the paper).
-    beside
+    comparison_methods
         What a simulation runs on the same rows for comparison, each with a budget of its own.
     """
 
@@ -133,7 +133,7 @@ class PersonalSettings(GlobalSettings):
     offered: Literal["all", "own"] = "all"
     select: Literal["incremental", "incremental_ties", "greedy", "all"] = "greedy"
     prior: Annotated[float, Range(0, 1e6)] | None = 0.1
-    beside: tuple[Literal["lrf", "pp_fgrf"], ...] = ("lrf", "pp_fgrf")
+    comparison_methods: tuple[Literal["lrf", "pp_fgrf"], ...] = ("lrf", "pp_fgrf")
 
     @property
     def most_sessions(self) -> int | None:
@@ -142,14 +142,14 @@ class PersonalSettings(GlobalSettings):
             return self.sessions
         return None if self.published else self.k + 1
 
-    def settings_beside(self) -> dict[str, dict[str, Any]]:
+    def comparison_settings(self) -> dict[str, dict[str, Any]]:
         """Settings of the methods to compare with: the same as far as they have them.
 
-        But for LRF beside trees with a guarantee: it has no budget to divide, so it grows as many and as deep as usual.
+        But for LRF, where trees have a guarantee: it has no budget to divide, and grows as many and as deep as usual.
         """
         kinds = {"lrf": TreeSettings, "pp_fgrf": GlobalSettings}
         same: dict[str, dict[str, Any]] = {
-            name: {f.name: getattr(self, f.name) for f in fields(kinds[name])} for name in self.beside
+            name: {f.name: getattr(self, f.name) for f in fields(kinds[name])} for name in self.comparison_methods
         }
         if not self.published and "lrf" in same:
             same["lrf"] = {"validation_share": self.validation_share}

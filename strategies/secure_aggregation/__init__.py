@@ -37,7 +37,7 @@ missing, says nothing about its vectors in the rounds after it has come back. Cl
 round, and only for the round that it masked last. Both secrets of a client take 2 t parts, but its k holders give
 at most k + c (colluders give both): 2 t = 2 d + 2 c + 2 > 2 d + 2 c + 1 = k + c. So no single vector is ever
 uncovered. By naming different survivors to different clients such a server can shrink the sum: a round key takes
-d + 1 honest holders that were told its owner is missing, and each accepts at most d missing; hence of H honest
+d + 1 honest holders that heard its owner is missing, and each accepts at most d missing; hence of H honest
 clients at least H / (d + 1), and more than one, stay in the sum. Noise that was sized for n - d - c honest clients
 (`dpforest.mechanisms.gaussian`) does not cover that; it assumes the same survivors for all. The paper closes the gap
 by one more exchange with signatures.

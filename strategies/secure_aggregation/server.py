@@ -359,7 +359,7 @@ class SumCollector:
                 self._blame_for_seals(dealer)
 
     def _may_explain(self, answered: int) -> bool:
-        """Whether who fails can be told from who does not: at most `dropouts` do, if that many may at all."""
+        """Whether who fails can be distinguished from who does not: at most `dropouts` do, if that many may at all."""
         return 0 < self.terms.dropouts >= self.terms.clients - answered
 
     def _blame_for_seals(self, dealer: int) -> None:

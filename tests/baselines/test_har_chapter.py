@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
+from fl_app.config.places import conf_folder
 from fl_app.engine.experiment import Experiment
-from fl_app.places import conf_folder
 
 SWEEP = yaml.safe_load((conf_folder() / "experiment" / "har_chapter.yaml").read_text())["hydra"]["sweeper"]["params"]
 

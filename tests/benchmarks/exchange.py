@@ -15,10 +15,10 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.superlink.grid import InMemoryGrid
 
 from fl_app.client_app import app
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
 from fl_app.engine.run import run_experiment
 from fl_app.engine.simulation import SimulationSession
-from fl_app.quiet import quiet_frameworks
+from fl_app.terminal.quiet import quiet_frameworks
 from strategies.federation.roster import roster, wait_for_nodes
 from strategies.messages import CONFIG
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fl_app.report.page import REPORT, write_report
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "helpers"))
 from made_up_runs import write_sweep
 
 METHODS = ("one_shot", "boost", "fext", "dp_sgd", "dp_fedavg", "fedavg", "centralized", "standalone", "lrf", "pp_fprf")

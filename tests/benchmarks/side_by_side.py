@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dpforest.schema import Schema
-from fl_app.data.hugadb import HugadbSettings, HugadbSource
+from fl_app.data.sources.hugadb import HugadbSettings, HugadbSource
 
 N_ROWS = 65_000
 

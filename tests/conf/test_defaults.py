@@ -9,7 +9,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from dpforest.settings import describe
-from fl_app.config import compose_config, conf_folder
+from fl_app.config.compose import compose_config, conf_folder
 from fl_app.data.registry import SOURCES
 from strategies.registry import get_method
 

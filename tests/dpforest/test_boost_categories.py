@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from forest_forms import assert_forms_agree, assert_onnx_agrees
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
@@ -15,7 +17,7 @@ from dpforest.boosting.bins import Marginals, count_marginals
 from dpforest.boosting.trees import Splits
 from dpforest.errors import InvalidForest, SchemaError
 from dpforest.explain import explain_prediction
-from dpforest.forest import Forest, concatenate, feature_importances, json_schema, load, pack, save, unpack, validate
+from dpforest.forest import Forest, feature_importances, json_schema, pack, unpack, validate
 from dpforest.forest.json_format import from_dict, to_dict
 from dpforest.ledger import Budget, Ledger
 from dpforest.noise import Seeded
@@ -86,25 +88,12 @@ def test_records_and_the_forest_walk_alike() -> None:
     assert np.abs(forest.predict_proba(X) - softmax(records.scores.astype(np.float64), axis=1)).max() < 1e-5
 
 
-def test_every_form_of_the_forest_predicts_the_same(forest: Forest, tmp_path) -> None:
-    X, _ = table(500, seed=2)
-    wanted = forest.predict_proba(X)
-    assert np.allclose(load(save(forest, tmp_path / "forest.json")).predict_proba(X), wanted, atol=1e-6)
-    sent = unpack(pack(forest), SCHEMA, "logit")
-    assert np.allclose(sent.predict_proba(X), wanted, atol=1e-6)
-    parts = concatenate([forest.tree(t) for t in range(forest.n_trees)])
-    assert np.allclose(parts.predict_proba(X), wanted, atol=1e-6)
+def test_every_form_of_the_forest_predicts_the_same(forest: Forest, tmp_path: Path) -> None:
+    assert_forms_agree(forest, table(500, seed=2)[0], tmp_path)
 
 
 def test_onnx_predicts_the_same(forest: Forest) -> None:
-    pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
-    from dpforest.forest.onnx_export import to_onnx
-
-    X, _ = table(500, seed=3)
-    session = runtime.InferenceSession(to_onnx(forest).SerializeToString())
-    assert np.allclose(session.run(["probabilities"], {"rows": X.astype(np.float32)})[0], forest.predict_proba(X),
-                       atol=1e-5)  # fmt: skip
+    assert_onnx_agrees(forest, table(500, seed=3)[0])
 
 
 def test_a_path_names_the_set(forest: Forest) -> None:

@@ -236,3 +236,4 @@ def test_damaged_column_names_are_refused(tmp_path) -> None:
 
 def test_tab_completion_knows_the_public_names() -> None:
     assert set(dpforest.__all__) <= set(dir(dpforest))
+    assert not {"Any", "TYPE_CHECKING", "annotations"} & set(dir(dpforest)), "what the module itself imports"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from forest_forms import assert_forms_agree, assert_onnx_agrees
 
 from dpforest.boosting import BoostSettings, boost, make_plan
 from dpforest.boosting.bins import count_marginals
@@ -16,8 +18,7 @@ from dpforest.cells import column_of
 from dpforest.errors import SchemaError
 from dpforest.explain import explain_prediction, tree_rules
 from dpforest.explain.wording import condition
-from dpforest.forest import Forest, json_schema, load, pack, save, unpack
-from dpforest.forest.json_format import to_dict
+from dpforest.forest import Forest
 from dpforest.growers import GrowerSettings, finish_classifier, grow_classifier, resolve
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Budget, Ledger
@@ -219,26 +220,12 @@ def test_few_missing_cells_keep_a_cut_of_their_own() -> None:
     assert (asked == BRANCHES.features[0].missing_cut).any()
 
 
-def test_every_form_of_the_forest_predicts_the_same(forest: Forest, tmp_path) -> None:
-    X, _ = table(500, seed=2)
-    wanted = forest.predict_proba(X)
-    again = load(save(forest, tmp_path / "forest.json"))
-    assert again.schema == BRANCHES
-    np.testing.assert_allclose(again.predict_proba(X), wanted, atol=1e-6)
-    np.testing.assert_allclose(unpack(pack(forest), BRANCHES, "logit").predict_proba(X), wanted, atol=1e-6)
-    jsonschema = pytest.importorskip("jsonschema")
-    jsonschema.Draft202012Validator(json_schema()).validate(json.loads(json.dumps(to_dict(forest))))
+def test_every_form_of_the_forest_predicts_the_same(forest: Forest, tmp_path: Path) -> None:
+    assert_forms_agree(forest, table(500, seed=2)[0], tmp_path)
 
 
 def test_onnx_predicts_the_same(forest: Forest) -> None:
-    pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
-    from dpforest.forest.onnx_export import to_onnx
-
-    X, _ = table(500, seed=3)
-    session = runtime.InferenceSession(to_onnx(forest).SerializeToString())
-    found = session.run(["probabilities"], {"rows": X.astype(np.float32)})[0]
-    np.testing.assert_allclose(found, forest.predict_proba(X), atol=1e-5)
+    assert_onnx_agrees(forest, table(500, seed=3)[0])
 
 
 @pytest.mark.parametrize(

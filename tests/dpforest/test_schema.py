@@ -93,7 +93,7 @@ def test_whatever_bounds_are_accepted_the_numbers_that_follow_are_finite(seed):
     position = table.grid_position(rows)
     assert ((position >= 0) & (position <= 1)).all()
     assert position.min() < 0.05
-    assert position.max() > 0.95, "the two ends can be told apart"
+    assert position.max() > 0.95, "the two ends differ"
     for bins in (2, 255):
         grid = feature.grid(bins)
         assert np.isfinite(grid).all()
@@ -239,7 +239,12 @@ def test_unsound_files_are_refused(wrong, message):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("features: [", "is not valid YAML"), ("- a\n- b", "expected a mapping"), ("", "expected a mapping")],
+    [
+        ("features: [", "is not valid YAML"),
+        ("- a\n- b", "expected a mapping"),
+        ("", "expected a mapping"),
+        ("feature: [x]", "unknown"),
+    ],
 )
 def test_files_that_are_no_schema(tmp_path, text, message):
     path = tmp_path / "schema.yaml"
@@ -247,6 +252,7 @@ def test_files_that_are_no_schema(tmp_path, text, message):
     with pytest.raises(SchemaError, match=message) as caught:
         Schema.from_yaml(path)
     assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from fl_app.client_app import app as client_app
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.run import run_experiment
 from fl_app.results.finished import read_run

@@ -14,7 +14,7 @@ import test_end_to_end
 from hand_made import CLIENTS, write_table
 
 from dpforest.errors import DPForestError
-from fl_app.config import compose_config
+from fl_app.config.compose import compose_config
 from fl_app.results.finished import read_run
 from fl_app.results.run_folder import find_runs
 from strategies import registry

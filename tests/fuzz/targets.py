@@ -29,7 +29,7 @@ from dpforest.guarantee import OWNER_ONLY, RECORD_UNIT
 from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.schema import Schema
 from fl_app.client_app import app as client_app
-from fl_app.data.table_file import read_table
+from fl_app.data.reading.table_file import read_table
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.results.finished import read_run

@@ -24,7 +24,7 @@ from dpforest.noise import Noise, Seeded
 from dpforest.schema import Feature, Schema
 from fl_app.client_app import app as client_app
 from fl_app.engine.in_process import InProcessGrid
-from fl_app.jobs import run_job
+from fl_app.jobs.record import run_job
 from strategies.ldp_bagging import LdpBaggingClient, LdpBaggingServer, LdpBaggingSettings
 from strategies.ldp_bagging.noise_report import expected_noise
 from strategies.ldp_bagging.published import BASE, IMPORTANCES, NOISE

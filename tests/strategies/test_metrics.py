@@ -23,7 +23,7 @@ from dpforest.errors import DPForestError
 from dpforest.schema import Feature, Schema
 from fl_app.client_app import app as client_app
 from fl_app.engine.in_process import InProcessGrid
-from fl_app.jobs import run_job
+from fl_app.jobs.record import run_job
 from fl_app.report.page import write_report
 from fl_app.results.rows import write_results
 from strategies.metrics import (

@@ -108,8 +108,8 @@ CATALOGUE = (
           "Each box: the clients' scores (means over seeds); the filled mark is the worst."),
     Entry("alone", Section, epsilon.alone, "clients", "What each client reaches alone, without privacy."),
     Entry("labels", Section, convergence.label_map, "clients",
-          "How the classes are spread over the clients (non-IID), as dealt in the first run. Private facts, read from "
-          "the data on this machine and from no run."),
+          "How the classes are spread over the clients (non-IID), as divided in the first run. Private facts, read "
+          "from the data on this machine and from no run."),
     Entry("confusion", Section, comparison.confusion_matrices, "confusion",
           "Share of each true class, in per cent; runs of all seeds together."),
     Entry("importance", Section, rounds.importances, "importance",

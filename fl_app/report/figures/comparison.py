@@ -16,7 +16,7 @@ from fl_app.report.figures.style import EPSILON, PUBLISHED, legend_below, log_ax
 from fl_app.report.papers.published import published_on
 from fl_app.report.sections import Section, nearest_to_one
 from fl_app.results.finished import OPEN, PRIVATE
-from strategies.look import Look
+from strategies.style import Style
 
 _BOXES = 36  # in one row of axes
 _MATRICES = 6
@@ -35,7 +35,7 @@ def answer_picture(answer: Answer) -> Iterator[tuple[str, Figure]]:
         axes = figure.add_subplot(1, len(units), number, sharey=figure.axes[0] if number > 1 else None)
         verdicts = [verdict for verdict in answer.verdicts if verdict.unit == unit]
         for place, verdict in enumerate(verdicts):
-            _verdict(axes, place, verdict, answer.section.looks)
+            _verdict(axes, place, verdict, answer.section.styles)
         if answer.reference is not None:
             axes.axhline(
                 answer.reference.score.mean, color=PUBLISHED, linestyle="--", linewidth=1,
@@ -53,14 +53,14 @@ def answer_picture(answer: Answer) -> Iterator[tuple[str, Figure]]:
     yield "", figure
 
 
-def _verdict(axes: Axes, place: int, verdict: Verdict, looks: Mapping[str, Look]) -> None:
+def _verdict(axes: Axes, place: int, verdict: Verdict, styles: Mapping[str, Style]) -> None:
     width = min(0.8 / len(verdict.ranking), 0.16)
     for number, contender in enumerate(verdict.ranking):
         at = place + (number - (len(verdict.ranking) - 1) / 2) * width
-        score, look = contender.score, looks[contender.setting]
+        score, style = contender.score, styles[contender.setting]
         spread = None if math.isnan(score.low) else [[score.mean - score.low], [score.high - score.mean]]
         axes.errorbar(
-            at, score.mean, yerr=spread, color=look.colour, marker=look.marker, markersize=8 if not number else 5,
+            at, score.mean, yerr=spread, color=style.colour, marker=style.marker, markersize=8 if not number else 5,
             capsize=2, linewidth=1.2, linestyle="none",
             label=f"{contender.setting} ({contender.delta}; {contender.trust})",
         )  # fmt: skip
@@ -69,7 +69,7 @@ def _verdict(axes: Axes, place: int, verdict: Verdict, looks: Mapping[str, Look]
             sign = "" if not verdict.ties else "≈ "
             axes.annotate(
                 f"{sign}{score.mean:z.2f}", (at, top), xytext=(0, 7), textcoords="offset points", ha="center",
-                fontsize=9, fontweight="bold", color=look.colour, zorder=1.6,  # behind the bars of its neighbours
+                fontsize=9, fontweight="bold", color=style.colour, zorder=1.6,  # behind the bars of its neighbours
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
             )  # fmt: skip
 
@@ -94,7 +94,7 @@ def client_boxes(section: Section) -> Iterator[tuple[str, Figure]]:
         first = figure.axes[0] if line else None
         axes = figure.add_subplot(lines, 1, line + 1, sharey=first)
         shown = groups[line * _BOXES : (line + 1) * _BOXES]
-        _boxes(axes, shown, section.looks, section.labels, np.min if metric.more_is_better else np.max)
+        _boxes(axes, shown, section.styles, section.labels, np.min if metric.more_is_better else np.max)
         axes.set_ylabel(f"{metric.label} of a client")
     figure.axes[-1].set_xlabel(EPSILON)
     figure.suptitle(f"{section.title}: clients", x=0.01, ha="left", fontsize=9)
@@ -105,7 +105,7 @@ def client_boxes(section: Section) -> Iterator[tuple[str, Figure]]:
 def _boxes(
     axes: Axes,
     groups: Sequence[tuple[str, str, np.ndarray]],
-    looks: Mapping[str, Look],
+    styles: Mapping[str, Style],
     labels: dict[str, str],
     worst: Callable[[np.ndarray], float],
 ) -> None:
@@ -119,14 +119,14 @@ def _boxes(
         positions.append(at)
         boxes.append(scores)
     for setting, (positions, boxes) in by_setting.items():
-        look = looks[setting]
-        colours = {"color": look.colour, "linewidth": 1.1}
+        style = styles[setting]
+        colours = {"color": style.colour, "linewidth": 1.1}
         axes.boxplot(
             boxes, positions=positions, widths=0.7, boxprops=colours, whiskerprops=colours, capprops=colours,
             medianprops=colours | {"linewidth": 2},
-            flierprops={"marker": look.marker, "markersize": 3, "markeredgecolor": look.colour},
+            flierprops={"marker": style.marker, "markersize": 3, "markeredgecolor": style.colour},
         )  # fmt: skip
-        axes.plot(positions, [worst(scores) for scores in boxes], color=look.colour, marker=look.marker, markersize=4,
+        axes.plot(positions, [worst(scores) for scores in boxes], color=style.colour, marker=style.marker, markersize=4,
                   linestyle="none", label=labels[setting])  # fmt: skip
     names = list(dict.fromkeys(epsilon for epsilon, _ in places))
     middles = [float(np.mean([x for epsilon, x in places if epsilon == name])) for name in names]
@@ -197,12 +197,12 @@ def costs(section: Section) -> Iterator[tuple[str, Figure]]:
         (("bytes", "MB sent in a run, down and up, all clients", 1e6), ("seconds", "seconds of a run", 1.0)), 1
     ):
         axes = figure.add_subplot(1, 2, number, sharey=figure.axes[0] if number > 1 else None)
-        for setting, look in section.looks.items():
+        for setting, style in section.styles.items():
             for state, runs in frame[frame["setting"] == setting].groupby("state"):
                 mean = runs.groupby("epsilon")[[column, metric.name]].mean().dropna()
                 axes.plot(
-                    mean[column] / unit, mean[metric.name], color=look.colour, marker=look.marker, markersize=5,
-                    markerfacecolor=look.colour if state == PRIVATE else "white", linestyle="none",
+                    mean[column] / unit, mean[metric.name], color=style.colour, marker=style.marker, markersize=5,
+                    markerfacecolor=style.colour if state == PRIVATE else "white", linestyle="none",
                     label=labels[setting],
                 )  # fmt: skip
         if column == "bytes":

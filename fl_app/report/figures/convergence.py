@@ -21,7 +21,7 @@ from fl_app.data import client_data
 from fl_app.engine.experiment import Experiment
 from fl_app.report.figures.style import PUBLISHED, guarantee_words, legend_below, log_axis
 from fl_app.report.sections import Section
-from strategies.look import Look
+from strategies.style import Style
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +42,10 @@ def convergence(section: Section) -> Iterator[tuple[str, Figure]]:
             axes = figure.add_subplot(len(units), 2, 2 * line + column + 1, sharey=first, sharex=above)
             for curve in curves:
                 if curve.unit == unit:
-                    look = section.looks[curve.setting]
+                    style = section.styles[curve.setting]
                     if curve.epsilon in epsilons:
-                        look = look.at_level(epsilons.index(curve.epsilon), len(epsilons))
-                    _mean_curve(axes, curve, over, look)
+                        style = style.at_level(epsilons.index(curve.epsilon), len(epsilons))
+                    _mean_curve(axes, curve, over, style)
             for size in raw_rows if over == "bytes" else ():
                 axes.axvline(size / 1e6, color=PUBLISHED, linestyle=":", linewidth=0.8, label="sending the raw rows")
             if over == "bytes":
@@ -141,12 +141,12 @@ def label_shares(config: Mapping[str, Any]) -> pd.DataFrame | None:
     return table.div(table.sum(axis=1).clip(lower=1), axis=0)
 
 
-def _mean_curve(axes: Axes, curve: Curve, over: str, look: Look) -> None:
+def _mean_curve(axes: Axes, curve: Curve, over: str, style: Style) -> None:
     """Mean over seeds with their range, cut to the shortest run; its marks are few, to tell curves apart."""
     shortest = min(map(len, curve.tables))
     x = np.mean([table[over][:shortest] for table in curve.tables], axis=0) / (1e6 if over == "bytes" else 1)
     scores = np.array([table["score"][:shortest] for table in curve.tables])
-    axes.plot(x, scores.mean(axis=0), color=look.colour, linestyle=look.line, marker=look.marker, markersize=4,
+    axes.plot(x, scores.mean(axis=0), color=style.colour, linestyle=style.line, marker=style.marker, markersize=4,
               markevery=max(shortest // 4, 1), linewidth=1.2, label=curve.label)  # fmt: skip
     if len(curve.tables) > 1:
-        axes.fill_between(x, scores.min(axis=0), scores.max(axis=0), color=look.colour, alpha=0.12, linewidth=0)
+        axes.fill_between(x, scores.min(axis=0), scores.max(axis=0), color=style.colour, alpha=0.12, linewidth=0)

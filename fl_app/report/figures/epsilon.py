@@ -16,8 +16,8 @@ from fl_app.report.figures.style import EPSILON, PUBLISHED, guarantee_words, leg
 from fl_app.report.papers.published import published_on, source_of
 from fl_app.report.sections import Section
 from fl_app.results.finished import PRIVATE
-from strategies.look import Look
 from strategies.metrics import metrics_of
+from strategies.style import Style
 
 _LINES = ("-", "--", ":", "-.")
 _NONE = pd.Series(dtype=float)
@@ -46,10 +46,10 @@ def against_epsilon(section: Section) -> Iterator[tuple[str, Figure]]:
             first = first or axes
             part = frame[has_budget & (frame["per"] == unit)]
             for (setting, label), runs in part.groupby(["setting", "label"]):
-                _curve(axes, runs, metric.name, str(label), section.looks[str(setting)])
+                _curve(axes, runs, metric.name, str(label), section.styles[str(setting)])
             for setting, runs in free.groupby("setting"):
-                look = section.looks[str(setting)]
-                axes.axhline(runs[metric.name].mean(), color=look.colour, linestyle=look.line, linewidth=0.9,
+                style = section.styles[str(setting)]
+                axes.axhline(runs[metric.name].mean(), color=style.colour, linestyle=style.line, linewidth=0.9,
                              label=f"{setting!s}, no privacy")  # fmt: skip
             if metric.name == "accuracy":
                 ticks[column] |= _published_curves(axes, section, unit)
@@ -80,22 +80,22 @@ def _hollow(runs: pd.DataFrame) -> bool:
     return len(finite) > 0 and not (finite["state"] == PRIVATE).any()
 
 
-def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, look: Look) -> None:
+def _curve(axes: Axes, runs: pd.DataFrame, metric: str, label: str, style: Style) -> None:
     finite = runs[np.isfinite(runs["epsilon"]) & runs[metric].notna()]
     if len(finite):
         stats = finite.groupby("epsilon")[metric].agg(["mean", "min", "max"])
         # A mean of equal numbers may round to beyond them.
         spread = [(stats["mean"] - stats["min"]).clip(lower=0), (stats["max"] - stats["mean"]).clip(lower=0)]
         axes.errorbar(
-            stats.index, stats["mean"], yerr=spread, color=look.colour, linestyle=look.line, marker=look.marker,
-            markerfacecolor="white" if _hollow(finite) else look.colour, markersize=4, capsize=2, linewidth=1.2,
+            stats.index, stats["mean"], yerr=spread, color=style.colour, linestyle=style.line, marker=style.marker,
+            markerfacecolor="white" if _hollow(finite) else style.colour, markersize=4, capsize=2, linewidth=1.2,
             label=label,
         )  # fmt: skip
     without = runs[np.isinf(runs["epsilon"]) & runs[metric].notna()]
     if len(without):
         name = "_nolegend_" if len(finite) else f"{label}, no privacy"
         axes.axhline(
-            without[metric].mean(), color=look.colour, linestyle=look.line, linewidth=0.8, alpha=0.6, label=name
+            without[metric].mean(), color=style.colour, linestyle=style.line, linewidth=0.8, alpha=0.6, label=name
         )
 
 
@@ -129,9 +129,9 @@ def alone(section: Section) -> Iterator[tuple[str, Figure]]:
         return
     figure, axes = one_panel(f"{section.title}: stand-alone trees, no privacy", (6.4, 3.6))
     for setting, by_owner in sorted(found.items()):
-        owners, look = sorted(by_owner), section.looks[setting]
-        axes.plot(owners, [np.mean(by_owner[o]) for o in owners], marker=look.marker, markersize=4, linestyle="none",
-                  color=look.colour, label=setting)  # fmt: skip
+        owners, style = sorted(by_owner), section.styles[setting]
+        axes.plot(owners, [np.mean(by_owner[o]) for o in owners], marker=style.marker, markersize=4, linestyle="none",
+                  color=style.colour, label=setting)  # fmt: skip
     axes.set_xlabel("client")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("accuracy of its own trees on all test rows")
@@ -151,9 +151,9 @@ def memorization(section: Section) -> Iterator[tuple[str, Figure]]:
     for number, size in enumerate(sizes, 1):
         axes = figure.add_subplot(1, len(sizes), number)
         for setting in sorted(finite["setting"].unique()):
-            look = section.looks[setting]
+            style = section.styles[setting]
             mean = finite[finite["setting"] == setting].groupby("epsilon")[f"memorization_{size}"].mean().dropna()
-            axes.plot(mean.index, mean, marker=look.marker, markersize=4, linestyle=look.line, color=look.colour,
+            axes.plot(mean.index, mean, marker=style.marker, markersize=4, linestyle=style.line, color=style.colour,
                       label=setting)  # fmt: skip
         for values in overlay:
             for depth, by_size in values["memorization"].items():

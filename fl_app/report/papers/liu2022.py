@@ -19,7 +19,7 @@ from fl_app.report.sections import Section
 from fl_app.results.finished import FinishedRun
 from fl_app.results.rows import distinct_columns
 from fl_app.results.text import columns
-from strategies.registry import look_of
+from strategies.registry import style_of
 
 # What the paper varies, one at a time: its figures 2 to 5.
 _VARIED = {
@@ -173,7 +173,7 @@ def _against(points: Sequence[_Point], key: str, words: str, title: str) -> Figu
     for number, kind in enumerate(types, 1):
         axes = figure.add_subplot(1, len(types), number, sharey=figure.axes[0] if figure.axes else None)
         for method in _methods(points):
-            colour = look_of(method, {}).colour
+            colour = style_of(method, {}).colour
             values = sorted({each.at[key] for each in points if math.isfinite(each.at[key])})
             seeds = [[_mean([each], method, kind) for each in points if each.at[key] == value] for value in values]
             mean, ends = spread(seeds)
@@ -204,7 +204,7 @@ def _by_user(group: Sequence[_Point], title: str) -> Figure:
     figure, axes = one_panel(title, (max(6.0, 0.2 * len(users)), 3.8))
     for method in methods:
         axes.plot([user.get(method, math.nan) for user in users], linestyle="none", marker=_MARKERS[method],
-                  markersize=4, color=look_of(method, {}).colour, label=method)  # fmt: skip
+                  markersize=4, color=style_of(method, {}).colour, label=method)  # fmt: skip
     axes.set_xticks(range(len(users)), [f"{user['type']}{user['client']}" for user in users], rotation=90, fontsize=6)
     axes.set_xlabel("user, with its type")
     axes.set_ylabel("accuracy")

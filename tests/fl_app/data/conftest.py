@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fl_app.data import cache, exercise, partition, split, table, wisdm
+from fl_app.data import cache, partition, split
+from fl_app.data.sources import exercise, table, wisdm
 
 
 @pytest.fixture(autouse=True)
@@ -12,6 +13,6 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
     """Each test has its own cache folder and an empty memory."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("DPFOREST_CACHE", str(folder))
-    for recent in (cache.memory, partition._deals, split._recent, table._tables, wisdm._archives, exercise._checks):
+    for recent in (cache.memory, partition._recent, split._recent, table._tables, wisdm._archives, exercise._checks):
         recent.clear()
     return folder

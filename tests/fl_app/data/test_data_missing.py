@@ -17,9 +17,9 @@ from dpforest.cells import NA_VALUES, NaValues
 from dpforest.errors import DPForestError
 from dpforest.forest import save
 from dpforest.schema import Schema
-from fl_app import predict
 from fl_app.data import DataSource, build_source, describe_dropped
-from fl_app.data.cells import ArrowColumn
+from fl_app.data.reading.cells import ArrowColumn
+from fl_app.results.prediction import predict_file
 
 FEATURES = [
     {"name": "age", "low": 0, "high": 120},
@@ -121,7 +121,7 @@ def test_the_same_rows_everywhere(tmp_path: Path, rules: str, monkeypatch: pytes
         np.testing.assert_array_equal(on_node.y, rows.y)
         estimator.fit(mine, mine["outcome"])
         np.testing.assert_array_equal(seen[-1], rows.X)
-        predictions, notes = predict.predict_file(estimator.forest_, own / f"{name}.csv")
+        predictions, notes = predict_file(estimator.forest_, own / f"{name}.csv")
         known = predictions["probability_yes"].notna().to_numpy()
         np.testing.assert_allclose(predictions["probability_yes"][known], estimator.forest_.predict_proba(rows.X)[:, 1])
         left_out = [note for note in notes if "the model's schema leaves such rows out: there is no prediction" in note]
@@ -225,11 +225,11 @@ def test_predictions_are_scored_where_the_target_is_there(tmp_path: Path) -> Non
     path = save(model.forest_, tmp_path / "forest.json")
     frame.loc[0, "outcome"] = ""
     frame.to_parquet(tmp_path / "new.parquet")
-    _, notes = predict.predict_file(model.forest_, tmp_path / "new.parquet")
+    _, notes = predict_file(model.forest_, tmp_path / "new.parquet")
     assert any(
         note.startswith("score of 299 rows whose outcome is known: accuracy 1, ") and "AUC 1" in note for note in notes
     )
     frame.assign(outcome="maybe").to_csv(tmp_path / "unknown.csv", index=False)
-    _, notes = predict.predict_file(model.forest_, tmp_path / "unknown.csv")
+    _, notes = predict_file(model.forest_, tmp_path / "unknown.csv")
     assert "note: unknown.csv: the model knows the outcome of no row, so nothing is scored" in notes
     assert path.is_file()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
 from fl_app.engine.experiment import Experiment
 from strategies.method import TooFewClients
 

@@ -11,10 +11,10 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.superlink.grid import InMemoryGrid
 
-from fl_app.commands.engine import WarmEngine
-from fl_app.commands.settings import EngineSettings
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.simulation import SimulationFailed, SimulationSession, WindowedGrid
+from fl_app.jobs.engine import WarmEngine
+from fl_app.jobs.settings import EngineSettings
 
 
 class State:

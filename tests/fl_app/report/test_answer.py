@@ -126,7 +126,7 @@ def test_clients_of_another_deal_are_others(tmp_path: Path, kind: str, clients: 
     assert gap.clients.n == clients
     ((_, figure),) = client_boxes(section)
     ends = sorted(float(y) for line in figure.axes[0].lines for y in line.get_ydata())
-    # Three deals of two clients each; or two subjects, each as a mean over seeds.
+    # Three splits of two clients each; or two subjects, each as a mean over seeds.
     assert ends[0] == pytest.approx(0.5 if kind == "dirichlet" else (0.5 + 0.5 + 0.7) / 3)
 
 
@@ -279,11 +279,11 @@ def test_only_sections_that_differ_in_their_clients_are_a_family(tmp_path: Path)
     ]
 
 
-def test_a_method_with_public_rows_stands_beside_the_others_and_that_is_said(tmp_path: Path) -> None:
+def test_a_method_with_public_rows_stands_among_the_others_and_that_is_said(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "fext", evaluation={"public_share": 0.25})
     write_run(tmp_path / "b", "one_shot", evaluation={"public_share": 0})
     (section,) = gather([tmp_path]).sections
-    assert section.note == ("fext is judged by a random 75% of the test rows: the others are public to its server.")
+    assert section.note == ("fext is evaluated on a random 75% of the test rows: the others are public to its server.")
     write_run(tmp_path / "b2" / "c", "fext", evaluation={"public_share": 0.25})
     assert not gather([tmp_path / "b2"]).sections[0].note
 

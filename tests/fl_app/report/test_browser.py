@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from made_up_runs import write_run, write_sweep
 
-from fl_app.config import conf_folder
+from fl_app.config.compose import conf_folder
 from fl_app.report.page import write_report
 
 playwright = pytest.importorskip("playwright.sync_api")

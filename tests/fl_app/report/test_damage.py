@@ -13,13 +13,13 @@ import pytest
 import yaml
 from made_up_runs import write_run
 
-from fl_app.compare import section_tables
 from fl_app.engine.experiment import ConfigurationError
+from fl_app.jobs.sweep_folder import Missing, split_resume
 from fl_app.report.answer import answer, in_words
 from fl_app.report.gather import gather
 from fl_app.report.ledgers import disclosures
+from fl_app.report.tables import section_tables
 from fl_app.results.rows import RESULTS, write_results
-from fl_app.sweep import Missing, split_resume
 from tests.fuzz.mutations import damaged, damaged_plain
 
 CASES = 300

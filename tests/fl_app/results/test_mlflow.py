@@ -12,10 +12,10 @@ import pytest
 from hand_made import CLIENTS, make, write_table
 
 from fl_app.client_app import app as client_app
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
 from fl_app.engine.experiment import ConfigurationError
 from fl_app.engine.in_process import InProcessGrid
-from fl_app.jobs import run_job
+from fl_app.jobs.record import run_job
 from fl_app.results.mlflow import MlflowTracker, build_tracker
 from fl_app.results.run_folder import is_finished
 

@@ -17,14 +17,14 @@ from hand_made import CLIENTS, Interfering, make, write_table
 
 from fl_app.client_app import app as client_app
 from fl_app.engine.in_process import InProcessGrid
-from fl_app.interrupts import interruptible
-from fl_app.jobs import default_output, run_job
+from fl_app.jobs.record import default_output, run_job
 from fl_app.results.rows import write_results
 from fl_app.results.run_folder import OutputError, RunFolder, find_runs, is_finished
+from fl_app.terminal.interrupts import interruptible
 from strategies.method import TooFewClients
 
 ROOT = Path(__file__).resolve().parents[3]
-TESTS = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests" / "helpers"
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ import sys, time
 from pathlib import Path
 from hand_made import CLIENTS, Interfering, make
 from fl_app.engine.in_process import InProcessGrid
-from fl_app.jobs import run_job
+from fl_app.jobs.record import run_job
 
 def wait(message, honest):
     Path(sys.argv[2]).touch()

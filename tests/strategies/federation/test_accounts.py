@@ -27,6 +27,7 @@ from strategies.method import (
     ClientTask,
     ClientUpdate,
     Method,
+    Protection,
     Public,
     Released,
     ServerSide,
@@ -69,7 +70,7 @@ class _Server(ServerSide):
             return super().charges(exchange, client, update)
         return Charges(each=[_mechanism(self.task.budget.epsilon, self.task.rounds).entry("class counts")])
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
         total = np.maximum(np.sum([update.arrays["counts"] for update in updates], axis=0), 1)
         return {"share": total / total.sum()}
 
@@ -81,7 +82,7 @@ def _mechanism(epsilon: float, rounds: int) -> DiscreteLaplaceCounts:
     return DiscreteLaplaceCounts(epsilon / rounds)
 
 
-registry.register(Method(NAME, _Settings, _Server, _Client, RECORD_UNIT, NO_SERVER, default_rounds=3))
+registry.register(Method(NAME, _Settings, _Server, _Client, (Protection(RECORD_UNIT, NO_SERVER),), 3))
 
 
 def counted(folder: Path, app: Any = None, **settings: Any) -> Any:

@@ -14,9 +14,9 @@ from hand_made import CLIENTS, Act, Interfering, make, run, table_rows, with_arr
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
 from fl_app.commands.cli import main as dpforest
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
 from fl_app.engine.in_process import InProcessGrid
-from fl_app.jobs import run_job
+from fl_app.jobs.record import run_job
 from fl_app.report.figures.catalogue import write_all
 from fl_app.report.figures.rounds import stability_rows
 from fl_app.report.gather import gather

@@ -55,7 +55,7 @@ def accuracy_of_extra_trees(experiment: Experiment, clients: int, seed: int = 0)
 
 
 def overlapping_classes(folder: Path, clients: int) -> dict[str, Any]:
-    """A table of 2,400 rows whose classes overlap, dealt out to the clients."""
+    """A table of 2,400 rows whose classes overlap, divided among the clients."""
     rng = np.random.default_rng(0)
     y = rng.integers(CLASSES, size=2400)
     centres = rng.uniform(0.25, 0.75, (CLASSES, FEATURES))

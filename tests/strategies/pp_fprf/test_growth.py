@@ -37,13 +37,13 @@ def grow(
         for user in growth.members:
             if exchange >= (silent or {}).get(user, 10**6):
                 continue
-            told, one = growth.message(user), members[user]
-            one.follow(told)
+            message, one = growth.message(user), members[user]
+            one.follow(message)
             if growth.phase == "propose":
                 sizes, values = one.propose(7, np.random.default_rng(user))
                 answers[user] = {"sizes": sizes, "values": values}
             elif growth.phase == "vote":
-                answers[user] = {"votes": one.scores(7, told, published=values_of_users).argmax(axis=1)}
+                answers[user] = {"votes": one.scores(7, message, published=values_of_users).argmax(axis=1)}
                 if not values_of_users:
                     answers[user]["sizes"] = one.sizes()
             else:
@@ -149,9 +149,9 @@ def test_a_member_refuses_a_message_that_skips_an_exchange() -> None:
     tree_settings = TreeSettings(trees=2, depth=4)
     one = member(*rows(50), tree_settings)
     growth = Growth([Group(0, (0,))], SCHEMA, tree_settings, 7, False)
-    told = growth.message(0)
-    one.follow(told)
-    votes = one.scores(7, told, published=False).argmax(axis=1)
+    message = growth.message(0)
+    one.follow(message)
+    votes = one.scores(7, message, published=False).argmax(axis=1)
     growth.receive({0: {"votes": votes, "sizes": one.sizes()}})
     late = growth.message(0)
     with pytest.raises(BadMessage, match="an exchange was missed"):
@@ -217,11 +217,11 @@ def test_a_node_is_split_where_most_rows_find_it_best() -> None:
             sizes, values = one.propose(7, np.random.default_rng(user))
             proposals[user] = {"sizes": sizes, "values": values}
         growth.receive(proposals)
-        told = growth.message(0)
+        message = growth.message(0)
         level, node_starts = growth.level, np.array([0, len(nodes)])
         features = kernels.draw_features(7, level, np.array([0]), node_starts, 2, 2)
-        expected, candidate_values = [], iter(told["values"])
-        for node, asked, of_node in zip(nodes, told["active"], features, strict=True):
+        expected, candidate_values = [], iter(message["values"])
+        for node, asked, of_node in zip(nodes, message["active"], features, strict=True):
             assert asked == (sum(map(len, node.values())) >= tree_settings.min_rows)
             if not asked:
                 expected.append((-1, 0.0))

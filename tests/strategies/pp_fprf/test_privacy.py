@@ -36,8 +36,8 @@ Wrap = Callable[[Noise], Noise]
 def answers(n_rows: int, seed: int, wrap: Wrap) -> Mapping[str, np.ndarray]:
     """Votes, sizes and counts of all trees, each at a cost of epsilon 0.95 in all."""
     growth = Growth([Group(0, (0,))], SCHEMA, ONE_LEVEL, 5, False)
-    told = growth.message(0)
-    told["values"] = np.full_like(told["values"], 0.5)
+    message = growth.message(0)
+    message["values"] = np.full_like(message["values"], 0.5)
     growth._values[:] = 0.5
     state = client_task(ONE_LEVEL).state
     found: dict[str, np.ndarray] = {}
@@ -46,14 +46,14 @@ def answers(n_rows: int, seed: int, wrap: Wrap) -> Mapping[str, np.ndarray]:
             ONE_LEVEL, 1000.0, noise=lambda purpose, phase=phase: wrap(Seeded(seed + len(phase + purpose))), phase=phase
         )
         task.state.update(state)
-        reply = PersonalClient().train(task, X[:n_rows], Y[:n_rows], told).arrays
+        reply = PersonalClient().train(task, X[:n_rows], Y[:n_rows], message).arrays
         state = task.state
         found |= reply
         if phase == "vote":
             # All trees are split by "a" or "b" as here, whatever the votes say.
             growth.receive({0: {"votes": np.zeros(TREES, dtype=int), "sizes": np.full(TREES, 99)}})
-            told = growth.message(0)
-            told["split_feature"][:] = 0
+            message = growth.message(0)
+            message["split_feature"][:] = 0
     return found
 
 
@@ -147,11 +147,11 @@ def test_a_server_that_asks_for_more_trees_than_planned_is_refused(slices: int) 
     options = PersonalSettings(trees=3, depth=2, sessions=2, slices=slices)
     growth = Growth([Group(i, (0,)) for i in range(5)], SCHEMA, options, 5, False)
     task = client_task(options, 1.0, phase="vote")
-    told = growth.message(0)
-    PersonalClient().train(task, *rows(50), told)
+    message = growth.message(0)
+    PersonalClient().train(task, *rows(50), message)
     spent = task.ledger.guarantee().epsilon
     assert spent < 1
     count = client_task(options, 1.0, phase="count")
     count.state.update(task.state)
     with pytest.raises(BudgetExceeded):
-        PersonalClient().train(count, *rows(50), {k: v for k, v in told.items() if k != "values"})
+        PersonalClient().train(count, *rows(50), {k: v for k, v in message.items() if k != "values"})

@@ -19,11 +19,11 @@ from dpforest.errors import DPForestError
 from dpforest.forest import load
 from fl_app.client_app import app as client_app
 from fl_app.commands.cli import main as dpforest
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
 from fl_app.data import client_data
-from fl_app.engine.comparisons import add_runs_beside
+from fl_app.engine.comparisons import add_comparison_runs
 from fl_app.engine.in_process import InProcessGrid
-from fl_app.jobs import run_job
+from fl_app.jobs.record import run_job
 from strategies.messages import BadMessage, RowsChanged, to_arrays_record
 from strategies.method import TooFewClients
 from strategies.pp_fprf import PersonalSettings
@@ -31,7 +31,7 @@ from strategies.pp_fprf.client import AloneClient, PersonalClient
 from strategies.pp_fprf.growth import Group, Growth
 
 SMALL = {"trees": 3, "depth": 4, "features": 2, "min_rows": 5, "voting": "soft"}
-PERSONAL = SMALL | {"name": "pp_fprf", "k": 2, "functions": 4, "slices": 1, "beside": []}
+PERSONAL = SMALL | {"name": "pp_fprf", "k": 2, "functions": 4, "slices": 1, "comparison_methods": []}
 PUBLISHED = {"accounting": "published", "prior": None}
 
 
@@ -156,7 +156,7 @@ def test_all_together_and_alone(table: dict[str, Any]) -> None:
 def test_the_run_compares_and_each_model_can_be_used_alone(table: dict[str, Any], tmp_path: Path) -> None:
     logging.getLogger("fl_app").setLevel(logging.INFO)  # as both doors do
     folder = tmp_path / "run"
-    experiment = personal(table, beside=["lrf", "pp_fgrf"], partition={"kind": "user_types", "share": 0.5})
+    experiment = personal(table, comparison_methods=["lrf", "pp_fgrf"], partition={"kind": "user_types", "share": 0.5})
     done = run_job(experiment, InProcessGrid(client_app, CLIENTS), folder)
     with (folder / "clients.csv").open() as file:
         clients = list(csv.DictReader(file))
@@ -182,12 +182,12 @@ def test_comparing_draws_what_varies_and_each_user(
     points = [{"k": 2}, {"k": 2, "seed": 1}, {"k": 1}, {"k": 2, "epsilon": 80.0}, {"k": 2, "epsilon": "inf"}]
     points.append({"k": 2, "trees": 6, "epsilon": 80.0})  # the same budget a tree
     for number, point in enumerate(points):
-        experiment = personal(table, **({"epsilon": 40.0} | point), beside=["lrf"], partition=partition)
+        experiment = personal(table, **({"epsilon": 40.0} | point), comparison_methods=["lrf"], partition=partition)
         run_job(experiment, InProcessGrid(client_app, CLIENTS), sweep / str(number))
     assert dpforest(["compare", str(sweep), "--figures", str(tmp_path / "figures")]) == 0
-    told = capsys.readouterr().out
-    assert "users of" in told
-    line = next(line for line in told.splitlines() if line.split()[:7] == ["table", "2", "3", "4", "40", "2", "lrf"])
+    output = capsys.readouterr().out
+    assert "users of" in output
+    line = next(line for line in output.splitlines() if line.split()[:7] == ["table", "2", "3", "4", "40", "2", "lrf"])
     with (sweep / "0" / "clients.csv").open() as first, (sweep / "1" / "clients.csv").open() as second:
         scores = [float(row["accuracy_lrf"]) for file in (first, second) for row in csv.DictReader(file)]
     assert line.endswith(f"{np.mean(scores):.3f}")
@@ -204,7 +204,7 @@ def test_a_user_without_a_score_is_drawn_without_it(
     table: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "sweep" / "0"
-    run_job(personal(table, beside=["lrf"]), InProcessGrid(client_app, CLIENTS), folder)
+    run_job(personal(table, comparison_methods=["lrf"]), InProcessGrid(client_app, CLIENTS), folder)
     with (folder / "clients.csv").open(newline="") as file:
         users = list(csv.DictReader(file))
     users[1]["accuracy_lrf"] = ""
@@ -218,12 +218,12 @@ def test_a_user_without_a_score_is_drawn_without_it(
 
 
 def test_real_nodes_are_not_asked_for_a_comparison_that_they_would_refuse(table: dict[str, Any]) -> None:
-    done = run(personal(table, beside=["lrf"]))
+    done = run(personal(table, comparison_methods=["lrf"]))
     schema = yaml.safe_load(Path(table["schema"]).read_text())
-    done.experiment = personal({"name": "table", "schema": schema}, beside=["lrf"])
+    done.experiment = personal({"name": "table", "schema": schema}, comparison_methods=["lrf"])
     asked = []
     grid = InProcessGrid(lambda message, context: asked.append(message), CLIENTS)  # type: ignore[arg-type]
-    add_runs_beside(done, grid, {c: 1000 + c for c in range(CLIENTS)})
+    add_comparison_runs(done, grid, {c: 1000 + c for c in range(CLIENTS)})
     assert asked == []
     assert "beside" not in done.metrics
 
@@ -358,9 +358,9 @@ def test_a_user_without_a_forest_says_so() -> None:
 @pytest.mark.parametrize("phase", ["propose", "elsewhere", None])
 def test_a_phase_that_does_not_exist_is_refused(phase: str | None) -> None:
     task = client_task(phase=phase)
-    told = Growth([Group(0, (0,))], SCHEMA, task.settings, 5, False).message(0)
+    output = Growth([Group(0, (0,))], SCHEMA, task.settings, 5, False).message(0)
     with pytest.raises(BadMessage, match=r"phase=|no values of rows"):
-        PersonalClient().train(task, *rows(20), told)
+        PersonalClient().train(task, *rows(20), output)
 
 
 def test_a_real_node_shows_nobody_its_model(table: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def test_two_masters_may_choose_each_other() -> None:
         ("buckets", 1, "buckets 1 must be a whole number from 2"),
         ("select", "best", "select 'best' must be one of incremental"),
         ("vote_share", 0.95, "leave nothing for the leaves"),
-        ("beside", ["one_shot"], "beside 'one_shot' must be one of lrf, pp_fgrf"),
+        ("comparison_methods", ["one_shot"], "comparison_methods 'one_shot' must be one of lrf, pp_fgrf"),
         ("prior", -1, "prior -1 must be a number from 0"),
     ],
 )

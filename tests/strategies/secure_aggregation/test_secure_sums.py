@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_memory import Federation
+from in_memory import Federation, ready
 
 from dpforest.errors import DPForestError
 from strategies.messages import BadMessage
@@ -75,7 +75,7 @@ def test_sum_over_survivors_is_exact_whoever_drops_when(run: tuple[Terms, list[d
             assert total is None
 
 
-def test_client_that_misses_a_round_is_back_in_the_next(ready) -> None:
+def test_client_that_misses_a_round_is_back_in_the_next() -> None:
     federation, vectors = ready()
     federation.exchange(vectors, unreached=[2])
     assert federation.exchange(vectors).clients == (0, 1, 3, 4, 5)
@@ -87,7 +87,7 @@ def test_client_that_misses_a_round_is_back_in_the_next(ready) -> None:
     assert federation.collector.participants(list(vectors)) == []
 
 
-def test_round_with_too_few_clients_is_given_up_and_the_next_one_works(ready) -> None:
+def test_round_with_too_few_clients_is_given_up_and_the_next_one_works() -> None:
     federation, vectors = ready()
     with pytest.raises(TooFewClients, match=r"4 clients answered.*needs 5"):
         federation.exchange(vectors, lost=[0, 1])
@@ -99,7 +99,7 @@ def test_round_with_too_few_clients_is_given_up_and_the_next_one_works(ready) ->
     assert federation.collector.exchanges == 2 + 4, "who is there was asked in place of unmasking"
 
 
-def test_too_few_helpers_to_unmask_give_the_round_up(ready) -> None:
+def test_too_few_helpers_to_unmask_give_the_round_up() -> None:
     federation, vectors = ready()
     federation.exchange(vectors)
     with pytest.raises(TooFewClients, match="helped to unmask"):
@@ -110,7 +110,7 @@ def test_too_few_helpers_to_unmask_give_the_round_up(ready) -> None:
     assert federation.collector.exchanges == 2 + 4 + 1
 
 
-def test_no_vector_is_asked_for_while_too_few_clients_are_there(ready) -> None:
+def test_no_vector_is_asked_for_while_too_few_clients_are_there() -> None:
     federation, vectors = ready(rounds=3)
     federation.exchange(vectors)
     assert federation.exchange(vectors, unreached=[0]) is not None
@@ -128,7 +128,7 @@ def test_no_vector_is_asked_for_while_too_few_clients_are_there(ready) -> None:
     assert federation.collector.ended is None
 
 
-def test_clients_that_are_not_available_are_waited_for_before_any_vector_is_sent(ready) -> None:
+def test_clients_that_are_not_available_are_waited_for_before_any_vector_is_sent() -> None:
     federation, vectors = ready()
     assert federation.collector.is_enough([0, 1, 2, 3, 4])
     assert not federation.collector.is_enough([0, 1, 2, 3])
@@ -141,7 +141,7 @@ def test_clients_that_are_not_available_are_waited_for_before_any_vector_is_sent
 
 
 @pytest.mark.parametrize("gone", [[0, 1], [0, 1, 2, 3, 4, 5]])
-def test_run_ends_when_clients_do_not_come_back(ready, gone: list[int]) -> None:
+def test_run_ends_when_clients_do_not_come_back(gone: list[int]) -> None:
     federation, vectors = ready(rounds=9)
     for _ in range(PATIENCE):
         assert federation.collector.phase is not Phase.DONE
@@ -155,7 +155,7 @@ def test_run_ends_when_clients_do_not_come_back(ready, gone: list[int]) -> None:
     assert max(sums) <= 1, "whoever is still there was asked for one vector in vain"
 
 
-def test_run_ends_when_every_sum_is_wrong(ready) -> None:
+def test_run_ends_when_every_sum_is_wrong() -> None:
     federation, vectors = ready(rounds=9)
 
     def refuse(total: Total) -> None:
@@ -217,13 +217,13 @@ def test_largest_sums_do_not_wrap_around(largest: int) -> None:
         (np.zeros((3, 1), np.int64), "scale and round"),
     ],
 )
-def test_client_masks_only_integers_within_the_bound(ready, vector: np.ndarray, message: str) -> None:
+def test_client_masks_only_integers_within_the_bound(vector: np.ndarray, message: str) -> None:
     federation, vectors = ready()
     with pytest.raises(DPForestError, match=message):
         federation.exchange({**vectors, 3: vector})
 
 
-def test_sum_beyond_the_bound_of_all_clients_is_reported(ready) -> None:
+def test_sum_beyond_the_bound_of_all_clients_is_reported() -> None:
     federation, vectors = ready()
     replies = federation.replies(vectors)
     reply = replies[3][MASKED].copy()
@@ -245,7 +245,7 @@ def test_empty_and_long_vectors() -> None:
     np.testing.assert_array_equal(federation.exchange(vectors).values, 3 * vectors[0])
 
 
-def test_replies_of_the_wrong_form_do_not_count(ready) -> None:
+def test_replies_of_the_wrong_form_do_not_count() -> None:
     federation, vectors = ready()
     replies = federation.replies(vectors)
     for bad in (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from made_up_runs import CLIENT_UNIT, a_run
 
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
 from fl_app.report.figures.convergence import label_shares, learning_curves
 from fl_app.report.sections import sections
 

@@ -63,4 +63,4 @@ def test_figures_are_drawn_with_a_panel_for_each_unit(tmp_path: Path) -> None:
     assert "dp_fedavg (client's whole data; server trusted; delta 1e-05)" in text
     assert "fedavg, no privacy" in text
     # The chapter claims a guarantee for records, so it stands in that panel.
-    assert "HAR chapter, table 1 (epsilon a round, no valid guarantee; held-out rows not told), DP-FedAvg" in text
+    assert "HAR chapter, table 1 (epsilon a round, no valid guarantee; held-out rows not stated), DP-FedAvg" in text

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from fl_app.client_app import app as client_app
-from fl_app.config import compose_config, to_experiment
+from fl_app.config.compose import compose_config, to_experiment
+from fl_app.config.places import conf_folder
 from fl_app.engine.in_process import InProcessGrid
-from fl_app.jobs import run_job
-from fl_app.places import conf_folder
+from fl_app.jobs.record import run_job
 from fl_app.report.figures.catalogue import write_all
 from fl_app.report.figures.rounds import bars
 from fl_app.report.gather import gather

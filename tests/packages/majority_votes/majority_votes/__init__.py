@@ -63,7 +63,7 @@ class MajorityServer(ServerSide):
     def planned(self) -> list[Entry]:
         return [_counts(self.task).entry("class counts")]
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
         self.total = np.maximum(np.sum([update.arrays["counts"] for update in updates], axis=0), 1)
         return {"shares": self.total / self.total.sum()}
 

@@ -1,0 +1,1 @@
+"""Data sets, one a module; `fl_app.data.registry` lists them."""

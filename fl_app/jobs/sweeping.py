@@ -1,0 +1,230 @@
+"""The runs of a command: a single one, or all of a sweep, here or by a launcher of Hydra's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+
+from fl_app.config.compose import load_config, load_run, quoted, to_experiment
+from fl_app.engine.experiment import Experiment
+from fl_app.jobs.engine import WarmEngine
+from fl_app.jobs.expansion import expand, sweep_config
+from fl_app.jobs.job import RunAlone, failure_shown, objective, perform, sweep_experiment
+from fl_app.jobs.launchers import BASIC, chosen, launch, search
+from fl_app.jobs.record import default_output, output_base
+from fl_app.jobs.sweep_folder import COMMAND, Missing, resume_command
+from fl_app.results.rows import write_results
+from fl_app.results.run_folder import OutputError, failure_of, is_failed_try, is_finished
+from fl_app.terminal.screen import Bars
+
+log = logging.getLogger("fl_app")
+_FOUND = "optimization_results.yaml"  # where Hydra's sweepers write what they found
+
+
+def run_single(overrides: Sequence[str], engine: WarmEngine, bars: Bars) -> bool:
+    """Run one experiment; whether it went well."""
+    failures: list[str] = []
+    config = _task_config(load_config(overrides))
+    with bars.run(_words(config)), failure_shown(overrides, None, failures):
+        experiment = to_experiment(config)
+        named = Path(config.output).expanduser() if config.output else None
+        perform(
+            config,
+            experiment,
+            named or default_output(experiment, output_base()),
+            overrides,
+            engine,
+            on_round=bars.round,
+        )
+    return not failures
+
+
+class Sweep:
+    """The runs of one sweep and what they leave in its folder.
+
+    Parameters
+    ----------
+    overrides : sequence of str
+        The user's, with the sweep's folder and the axes.
+    engine : WarmEngine
+        For the runs in this process.
+    bars : Bars
+    resumes : bool
+        Whether finished runs are there already.
+
+    Raises
+    ------
+    ConfigurationError
+        Something is named that does not exist.
+    """
+
+    def __init__(self, overrides: Sequence[str], engine: WarmEngine, bars: Bars, resumes: bool = False) -> None:
+        self.config = sweep_config(overrides)
+        self.folder = Path(self.config.hydra.sweep.dir)
+        self.failures: list[str] = []
+        self._searches = chosen(self.config, "sweeper") != BASIC
+        self._runs = [] if self._searches else expand(overrides)
+        self._engine = engine
+        self._bars = bars
+        self._missing = Missing(self.folder) if resumes else None
+        self._without_budget: set[str] = set()
+
+    def run(self) -> None:
+        """Run what is missing.
+
+        Raises
+        ------
+        OutputError
+            The folder cannot be written.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            OmegaConf.save(self.config, self.folder / COMMAND)
+        except OSError as error:
+            raise OutputError(
+                f"cannot write {self.folder}: {error.strerror}; choose another folder with output=..."
+            ) from error
+        if self._searches:
+            self._search()
+        elif chosen(self.config, "launcher") != BASIC:
+            self._launch()
+        else:
+            self._run_here()
+        self._write_results()
+
+    def _run_here(self) -> None:
+        """All runs in this process, one after another."""
+        if self.config.hydra.callbacks:
+            log.warning("hydra.callbacks: only runs of other launchers and sweepers than %s call them", BASIC)
+        self._bars.sweep(len(self._runs))
+        for number, overrides in enumerate(self._runs):
+            output = self._place(self.folder / str(number))
+            try:
+                with failure_shown(overrides, output, self.failures):
+                    config, output = self._composed(overrides, number)
+                    with self._bars.run(_words(config)):
+                        if experiment := self._wanted(config, overrides):
+                            perform(config, experiment, output, overrides, self._engine, self.folder, self._bars.round)
+            finally:
+                self._write_results()
+
+    def _write_results(self) -> None:
+        try:
+            write_results(self.folder)
+        except OSError as error:
+            log.error("cannot write the results to %s: %s", self.folder, error.strerror)
+
+    def _launch(self) -> None:
+        """All runs by a launcher of Hydra's, each in a process of its own."""
+        launched: dict[Path, list[str]] = {}
+        for number, overrides in enumerate(self._runs):
+            output = self._place(self.folder / str(number), launched)
+            with failure_shown(overrides, output, self.failures):
+                config, output = self._composed(overrides, number, launched)
+                if self._wanted(config, overrides):
+                    launched[output] = overrides
+        if not launched:
+            return
+        log.info("%d runs by hydra/launcher=%s", len(launched), chosen(self.config, "launcher"))
+        jobs = [
+            [*overrides, f"hydra.sweep.subdir={quoted(str(output.relative_to(self.folder)))}"]
+            for output, overrides in launched.items()
+        ]
+        try:
+            launch(self.config, jobs, RunAlone())
+        except Exception as error:
+            log.error("error: hydra/launcher=%s: %s", chosen(self.config, "launcher"), error)
+        for output, overrides in launched.items():
+            if not is_finished(output):
+                why = failure_of(output) if is_failed_try(output) else "its process ended without a result"
+                self.failures.append(f"{' '.join(overrides)}: {why}")
+
+    def _search(self) -> None:
+        """Runs that a sweeper of Hydra's chooses by what earlier ones reached."""
+        name = self.config.objective
+        done = self._missing.done if self._missing else {}
+        values = {key: objective(name, metrics) for key, metrics in done.items()}
+        alone = RunAlone(searching=True, done=values)
+        here = chosen(self.config, "launcher") == BASIC
+        try:
+            search(self.config, (lambda config: alone.on(self._engine, config)) if here else alone)
+        except Exception as error:
+            self.failures.append(f"hydra/sweeper={chosen(self.config, 'sweeper')}: {error}")
+            log.error("error: the search ended: %s", error)
+        if (found := self.folder / _FOUND).is_file():
+            log.info("the best of the search: %s\n%s", found, found.read_text(encoding="utf-8").rstrip())
+
+    def _composed(
+        self, overrides: Sequence[str], number: int, reserved: Collection[Path] = ()
+    ) -> tuple[DictConfig, Path]:
+        """A run's configuration as its task sees it, and its folder, where Hydra would put it."""
+        config = load_run(self.config, overrides)
+        with open_dict(config):
+            config.hydra.job.num, config.hydra.job.id = number, str(number)
+        HydraConfig.instance().set_config(config)
+        output = self._place(self.folder / str(config.hydra.sweep.subdir), reserved)
+        return _task_config(config, output), output
+
+    def _place(self, output: Path, reserved: Collection[Path] = ()) -> Path:
+        return self._missing.place(output, reserved) if self._missing else output
+
+    def _wanted(self, config: DictConfig, overrides: Sequence[str]) -> Experiment | None:
+        """The experiment, unless it is finished already, or was run with a budget that makes no difference to it."""
+        experiment = sweep_experiment(config)
+        if not experiment.method.uses_budget:
+            text = experiment.to_json()
+            if text in self._without_budget:
+                log.info("%s: skipped, as no budget makes a difference to it", " ".join(overrides))
+                return None
+            self._without_budget.add(text)
+        if self._missing and self._missing.has(experiment):
+            log.info("there already: %s", " ".join(overrides))
+            return None
+        return experiment
+
+    def report(self) -> None:
+        """The report of what is finished; a defect in it does not spoil the sweep."""
+        # Only now: what draws takes a second to load, and single runs do without.
+        from fl_app.report.gather import gather
+        from fl_app.report.page import REPORT, write_page
+        from fl_app.report.tables import section_tables
+
+        log.info("writing the report")
+        try:
+            gathered = gather([self.folder])
+            for section in gathered.sections:
+                print(f"\n{section_tables(section)}")
+            for each in write_page(gathered, self.folder):
+                log.info("%s: %s", each.section.title, each.headline())
+            log.info("report: %s", self.folder / REPORT)
+        except OSError as error:
+            log.error("cannot write the report to %s: %s", self.folder, error.strerror)
+        except Exception:
+            log.exception("the report failed; try dpforest report %s", self.folder)
+        if self.failures:
+            log.info(
+                "runs that failed: %d; run them again with %s\n%s",
+                len(self.failures),
+                resume_command(self.folder),
+                "\n".join(self.failures),
+            )
+
+
+def _task_config(config: DictConfig, output: Path | None = None) -> DictConfig:
+    """A run's configuration as its task sees it; Hydra's own part stays reachable by ``${hydra:...}``."""
+    if output is not None:
+        with read_write(config.hydra.runtime), open_dict(config.hydra.runtime):
+            config.hydra.runtime.output_dir = str(output.absolute())
+    HydraConfig.instance().set_config(config)
+    job = config.copy()
+    with open_dict(job):
+        del job["hydra"]
+    return job
+
+
+def _words(config: DictConfig) -> str:
+    return f"{config.strategy.name} on {config.dataset.name}, epsilon {config.privacy.epsilon}, seed {config.seed}"
