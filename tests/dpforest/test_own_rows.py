@@ -12,7 +12,7 @@ import pytest
 from dpforest.boosting.complete import linear_forest
 from dpforest.errors import InvalidForest
 from dpforest.explain import explain_prediction
-from dpforest.forest import Forest, json_schema, load, save
+from dpforest.forest import Forest, json_schema, load, save, to_onnx
 from dpforest.forest.json_format import from_dict, to_dict
 from dpforest.own_rows import OwnRows
 from dpforest.schema import Feature, Schema
@@ -108,3 +108,20 @@ def test_a_model_that_travels_stays_on_the_person_s_scale() -> None:
     forest = made_up()
     again = read_model(model_arrays(forest, pack(forest)), SCHEMA)
     assert again.predict_proba(again.of_person(ROWS)) == pytest.approx(forest.predict_proba(forest.of_person(ROWS)))
+
+
+@pytest.mark.parametrize("ranks", [False, True])
+def test_an_exported_model_reads_a_new_person_by_its_recent_rows(ranks: bool) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    features = (*SCHEMA.features, Feature("bent", -5, 20, scale="signed_sqrt", centre=1.0))
+    own = OwnRows(Schema(features, classes=SCHEMA.classes))
+    slopes = np.random.default_rng(0).normal(size=(4, 2))
+    forest = linear_forest(own, slopes, np.zeros(2), ranks, {})
+    X = np.random.default_rng(1).uniform([0, -4, -5], [10, 4, 20], (60, 3)).astype(np.float32)
+    X[::7, 1] = own.schema.missing_values[1]
+    X[::5, 0] = X[0, 0]
+    session = runtime.InferenceSession(to_onnx(forest).SerializeToString())
+    (chances,) = session.run(["probabilities"], {"rows": X[:20], "recent": X})
+    # In single precision a cell between two tenths may be rounded to the other one.
+    assert chances == pytest.approx(forest.predict_proba(forest.of_person(X))[:20], abs=0.1)
+    assert np.median(np.abs(chances - forest.predict_proba(forest.of_person(X))[:20])) < 1e-5
