@@ -60,6 +60,7 @@ class OwnRowsGraph:
         }
 
     def _ranks(self, rows: dict[str, str], recent: dict[str, str], number: str) -> str:
+        half = self._constant("half", 0.5)
         ours = self._call("Unsqueeze", rows["cells"], self._constant("axis_1", np.array([1])))
         theirs, present = (
             self._call("Unsqueeze", recent[name], self._constant("axis_0", np.array([0])))
@@ -75,9 +76,7 @@ class OwnRowsGraph:
         code = self._call("Clip", code, self._constant("nought", 0.0), self._constant("last", RANKS - 1.0))
         is_there = self._call("Greater", rows["present"], half)
         code = self._call("Where", is_there, code, self._constant("middle", float(RANKS // 2)))
-        return self._call(
-            "Div", self._call("Add", code, self._constant("half", 0.5)), self._constant("ranks", float(RANKS))
-        )
+        return self._call("Div", self._call("Add", code, half), self._constant("ranks", float(RANKS)))
 
     def _z(self, rows: dict[str, str], recent: dict[str, str], number: str) -> str:
         total = self._sum(self._call("Mul", recent["unit"], recent["present"]), 0)

@@ -272,7 +272,7 @@ def test_a_unit_update_has_length_one_whatever_was_learned() -> None:
 @pytest.mark.parametrize("noise", ["seeded", "secure"])
 def test_without_a_trusted_server_a_client_pays_for_each_update_and_no_more(update: str, noise: str) -> None:
     options = {**OWN, "update": update}
-    federation = start("dp_fedavg", trust="local", rounds=2, **options)
+    federation = start("dp_fedavg", trust="local", rounds=2, clients=6, **options)
     plan = vector_plan(federation.task)
     seen = []
     for round_, (X, y) in enumerate([rows(0), (rows(0)[0][:0], rows(0)[1][:0])], start=1):
@@ -331,8 +331,10 @@ def test_a_whole_run_keeps_its_promise_to_a_client_that_is_replaced_by_nothing(h
 
 
 def test_shared_noise_comes_to_that_of_one_client() -> None:
-    local, shared = (vector_plan(start("dp_fedavg", trust=trust, **OWN).task).sums for trust in ("local", "shared"))
-    assert 4 * shared.variance / shared.squared_sensitivity == pytest.approx(
+    local, shared = (
+        vector_plan(start("dp_fedavg", trust=trust, clients=6, **OWN).task).sums for trust in ("local", "shared")
+    )
+    assert 6 * shared.variance / shared.squared_sensitivity == pytest.approx(
         local.variance / local.squared_sensitivity, rel=1e-3
     )
 
@@ -376,7 +378,7 @@ def test_two_clients_are_told_from_which_epsilon_on_something_could_be_learned()
 
 @pytest.mark.parametrize("own_scale", ["z", "ranks"])
 def test_a_linear_model_is_also_saved_as_a_forest_that_reads_a_new_person(tmp_path: Path, own_scale: str) -> None:
-    federation = run("dp_fedavg", trust="local", rounds=4, own_scale=own_scale, **OWN)
+    federation = run("dp_fedavg", trust="local", rounds=4, clients=6, own_scale=own_scale, **OWN)
     federation.server.save(tmp_path)
     forest = load(tmp_path / "forest.json")
     X, _ = rows(77, 40)
