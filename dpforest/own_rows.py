@@ -26,7 +26,7 @@ STEPS = 10
 # Ranks are told apart in so many equal parts.
 RANKS = 16
 # Standard deviation of a feature, in shares of its public range, below which it does not vary.
-_SMALLEST_DEVIATION = 0.01
+SMALLEST_DEVIATION = 0.01
 LEAST_ROWS, ENOUGH_ROWS = 2, 30
 
 
@@ -79,8 +79,8 @@ class OwnRows:
         if not len(unit):
             return unit.astype(np.float32)
         present = np.maximum((~np.isnan(unit)).sum(axis=0), 1)
-        middle = (rankdata(unit, axis=0, nan_policy="omit") - 0.5) / present
-        part = np.clip(np.floor(np.where(np.isnan(unit), 0.5, middle) * RANKS), 0, RANKS - 1)
+        sixteenth = np.floor((rankdata(unit, axis=0, nan_policy="omit") - 0.5) * RANKS / present)
+        part = np.clip(np.where(np.isnan(unit), RANKS // 2, sixteenth), 0, RANKS - 1)
         return ((part + 0.5) / RANKS).astype(np.float32)
 
     def z(self, X: np.ndarray) -> np.ndarray:
@@ -98,7 +98,7 @@ class OwnRows:
         mean = filled.sum(axis=0) / number
         off = np.where(present, unit - mean, 0.0)
         deviation = np.sqrt((off**2).sum(axis=0) / number)
-        z = off / np.maximum(deviation, _SMALLEST_DEVIATION)
+        z = off / np.maximum(deviation, SMALLEST_DEVIATION)
         return np.clip(z, -FARTHEST, FARTHEST).astype(np.float32)
 
     def steps(self, X: np.ndarray) -> np.ndarray:

@@ -62,11 +62,21 @@ class DpFedAvgClient(NetworkClient):
 
 
 def own_inputs(task: ClientTask[DpFedAvgSettings], X: np.ndarray) -> np.ndarray:
-    """Rows on the client's own scale; for a linear model of length about 1, so that a score moves as its weights do."""
+    """Rows on the client's own scale, as `own_factors` says."""
     own, settings = OwnRows(task.schema), task.settings
-    # Ranks from 0 to 1 come to the deviation of standardised values.
-    values = own.z(X) if settings.own_scale == "z" else (own.ranks(X) - np.float32(0.5)) * np.float32(math.sqrt(12))
-    return values if settings.hidden else values / np.float32(math.sqrt(values.shape[1]))
+    factor, centre = own_factors(settings, len(own.columns))
+    values = own.steps(X) if settings.own_scale == "z" else own.ranks(X)
+    return (values - np.float32(centre)) * np.float32(factor)
+
+
+def own_factors(settings: DpFedAvgSettings, width: int) -> tuple[float, float]:
+    """What standardised values, or ranks, are multiplied by, and what is taken off them before.
+
+    Ranks come to the middle and the deviation of standardised values. The rows of a linear model are of length about 1,
+    so that a score moves as its weights do.
+    """
+    factor, centre = (1.0, 0.0) if settings.own_scale == "z" else (math.sqrt(12), 0.5)
+    return (factor, centre) if settings.hidden else (factor / math.sqrt(width), centre)
 
 
 def _trained(

@@ -55,7 +55,7 @@ class VectorPlan:
         """A client's update in whole numbers, int64 in the shape of ``step``."""
         if settings.update == "unit":
             return unit_vector(step, self.units)
-        return clipped_vector(step, settings.clip, self.units)
+        return clipped_vector(step, settings.clip, self.units**2)
 
 
 def vector_plan(task: Task[DpFedAvgSettings]) -> VectorPlan:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from baselines.dp_fedavg.client import AMPLIFIED, UPDATE
+from baselines.dp_fedavg.client import AMPLIFIED, UPDATE, own_factors
 from baselines.dp_fedavg.releases import (
     TRUST,
     line_mechanism,
@@ -29,12 +30,15 @@ from baselines.dp_fedavg.updates import scales, step_length
 from baselines.mlp.architecture import refuse_batch_norm
 from baselines.mlp.calibration import MULTIPLIER, noise_multiplier
 from baselines.mlp.sides import NetworkServer
+from dpforest.boosting.lines import linear_forest
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.guarantee import CLIENT_UNIT, TrustModel
 from dpforest.ledger import Entry, Ledger
 from dpforest.mechanisms import Paid
 from dpforest.noise import Noise, Secure, Seeded
+from dpforest.own_rows import OwnRows
 from strategies.client_level import check_clients
+from strategies.forests import save_forest
 from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
 from strategies.secure_aggregation import Phase, SumCollector, Total
 from strategies.secure_aggregation.rounds import SumRounds
@@ -69,6 +73,28 @@ class _ClientLevelServer(NetworkServer):
     @property
     def step_length(self) -> float:
         return self._step_length
+
+    def save(self, folder: Path) -> None:
+        """Also as a forest with the same predictions where that can be: it says how a new person's rows are read."""
+        super().save(folder)
+        settings, schema = self._settings, self.task.schema
+        if settings.standardize != "own" or self.architecture.hidden or not schema.is_classification:
+            return
+        own = OwnRows(schema)
+        factor, centre = own_factors(settings, len(own.columns))
+        kernel, bias = (self.model()[f"output/{name}"].astype(np.float64) for name in ("kernel", "bias"))
+        provenance = {"method": self.method, "trust": self.task.trust}
+        forest = linear_forest(
+            own, factor * kernel, bias - factor * centre * kernel.sum(axis=0), settings.own_scale == "ranks", provenance
+        )
+        save_forest(forest, folder)
+
+    def saved_inputs(self) -> dict[str, Any]:
+        if self._settings.standardize != "own":
+            return super().saved_inputs()
+        factor, centre = own_factors(self._settings, self.architecture.inputs)
+        facts = {"standardize": "own", "own_scale": self._settings.own_scale, "less": centre, "times": factor}
+        return {**super().saved_inputs(), **facts}
 
     @property
     def needs_answers(self) -> bool:
@@ -143,30 +169,30 @@ class SharedNoiseServer(LocalNoiseServer):
     def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
         return super().charges(exchange, client, update) if self._collector.phase is Phase.MASK else Charges()
 
-    def participants(self, round_: int, clients: list[int]) -> list[int]:
+    def participants(self, exchange: int, clients: list[int]) -> list[int]:
         return self._collector.participants(clients)
 
-    def arrays_for(self, round_: int, client: int) -> Arrays:
+    def arrays_for(self, exchange: int, client: int) -> Arrays:
         model = self.model() if self._collector.phase is Phase.MASK else {}
         return {**self._collector.message(client), **model}
 
-    def config(self, round_: int, client: int) -> Mapping[str, Any]:
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
         return {SECURE_PHASE: self._collector.phase.value}
 
     def check(self, update: ClientUpdate) -> None:
         self._collector.check(update.client, update.arrays)
 
-    def aggregate(self, round_: int, updates: list[ClientUpdate]) -> Arrays | None:
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         total = self._sums.take(updates, self._check_total)
         self._has_sum = total is not None
         if total is not None:
             self._total, self._done = total.values, self._done + 1
         self._sums.note(self._done)
-        if (round_ == self.exchanges or self.finished) and not self._done:
+        if (exchange == self.exchanges or self.finished) and not self._done:
             raise TooFewClients(
                 f"no round was finished: {self._sums.ended or 'too few clients answered in all of them'}"
             )
-        return super().aggregate(round_, []) if self._has_sum else None
+        return super().aggregate(exchange, []) if self._has_sum else None
 
     def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
         return self._mean(self._total)

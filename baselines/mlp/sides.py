@@ -256,12 +256,19 @@ class NetworkServer(ServerSide):
         return {"weights": self.architecture.size, "bytes_of_weights": 4 * self.architecture.size}
 
     def save(self, folder: Path) -> None:
-        save_network(folder, self.architecture, self.model())
+        save_network(folder, self.architecture, self.model(), self.saved_inputs())
+
+    def saved_inputs(self) -> dict[str, Any]:
+        """How rows become what the network is fed, for its file."""
+        return {"schema": self.task.schema.to_dict(), "standardize": self.network.standardize}
 
 
-def save_network(folder: Path, architecture: Architecture, arrays: Arrays) -> None:
-    """Write ``network.json`` (layers) and ``network.npz`` (weights by name; no pickle)."""
-    (folder / "network.json").write_text(json.dumps(asdict(architecture), indent=2) + "\n", encoding="utf-8")
+def save_network(
+    folder: Path, architecture: Architecture, arrays: Arrays, rows: Mapping[str, Any] | None = None
+) -> None:
+    """Write ``network.json`` (layers, and how rows are read) and ``network.npz`` (weights by name; no pickle)."""
+    plain = {**asdict(architecture), **({"rows": rows} if rows else {})}
+    (folder / "network.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
     np.savez(folder / "network.npz", allow_pickle=False, **arrays)
 
 

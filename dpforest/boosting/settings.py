@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from dpforest.boosting.columns import Columns
+from dpforest.boosting.linear import basis_size
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, check_delta_for, gaussian_mu
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, scaled_sums
@@ -89,11 +90,6 @@ class BoostSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_setting("cuts", self.cuts, Annotated[int, Range(1, self.bins - 1)])
-        if self.linear_share != "auto" and self.linear_share + self.marginal_share >= 1:
-            raise DPForestError(
-                f"linear_share {self.linear_share:g} and marginal_share {self.marginal_share:g} leave no budget for "
-                "trees: they must add up to less than 1"
-            )
         if self.pure and self.linear_share not in ("auto", 0):
             raise DPForestError("the linear part is for Gaussian noise: set linear_share=0, or pure=false")
 
@@ -163,6 +159,15 @@ class BoostPlan:
     def moment_rounds(self) -> int:
         """Releases between the histograms and the first trees, for the standard units of a linear part."""
         return self.linear.moment_rounds if self.linear else 0
+
+    @property
+    def starts_with_trees(self) -> bool:
+        """Whether nothing is released before the first trees."""
+        return False
+
+    def n_coefficients(self, schema: Schema) -> int:
+        """Coefficients of an output in the linear part of a round, over the columns of that schema."""
+        return basis_size(Columns(schema)) if self.linear else 0
 
     @property
     def norm(self) -> int:
@@ -251,6 +256,11 @@ def make_plan(
         The budget has no delta for Gaussian noise, a meaningless one, or one for pure noise; or so much or so
         little noise does not fit whole numbers.
     """
+    if settings.linear_share != "auto" and settings.linear_share + settings.marginal_share >= 1:
+        raise DPForestError(
+            f"linear_share {settings.linear_share:g} and marginal_share {settings.marginal_share:g} leave no budget for "
+            "trees: they must add up to less than 1"
+        )
     # The last digits of the solved mu are not to decide whether the budget is kept.
     mu = gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9) if budget.delta else math.inf
     per_round = _trees_per_round(settings, budget, mu, schema, parties, shares)

@@ -12,6 +12,7 @@ from scipy.special import softmax
 
 from dpforest.errors import InvalidForest
 from dpforest.forest import kernels
+from dpforest.own_rows import OwnRows
 from dpforest.schema import Schema
 
 _ROWS_WITH_SETS = 1024
@@ -57,6 +58,9 @@ class Forest:
         ``n_features + s`` asks set s, and a row goes right where its value is in it.
     stated_importances : ndarray of shape (n_features,), or None
         Importances that came with the trees; None where they follow from the trees themselves.
+    own : OwnRows, or None
+        How rows of a person come to that person's own scale, which is what ``schema`` then describes and trees ask;
+        see `of_person`.
     """
 
     schema: Schema
@@ -72,6 +76,7 @@ class Forest:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     sets: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
     stated_importances: np.ndarray | None = None
+    own: OwnRows | None = None
 
     @property
     def n_trees(self) -> int:
@@ -105,6 +110,17 @@ class Forest:
             np.where(leaf, np.inf, self.threshold).astype(np.float32),
             np.where(leaf, itself, self.left).astype(np.int32),
         )
+
+    def of_person(self, X: np.ndarray) -> np.ndarray:
+        """Rows as the trees ask them.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            As they come, inside the bounds; where the forest has ``own``, all of one person, without labels: 30 are
+            enough, and one says nothing.
+        """
+        return X if self.own is None else self.own.rows(X)
 
     def apply(self, X: np.ndarray) -> np.ndarray:
         """Leaf of each row in each tree, as flat node indices; shape (n_rows, n_trees)."""
@@ -192,7 +208,10 @@ class Forest:
     def _rows(self, X: np.ndarray) -> np.ndarray:
         X = np.ascontiguousarray(X)
         if X.ndim != 2 or X.shape[1] != self.schema.n_features:
-            raise InvalidForest(f"the forest asks {self.schema.n_features} features, the rows have shape {X.shape}")
+            how = ": put a person's rows on its own scale first, by of_person" if self.own else ""
+            raise InvalidForest(
+                f"the forest asks {self.schema.n_features} features, the rows have shape {X.shape}{how}"
+            )
         with np.errstate(over="ignore"):  # what single precision cannot hold lies beyond every threshold
             return X.astype(np.float32, copy=False)
 

@@ -36,6 +36,7 @@ _HARDLY_NOISED = 20.0
 _MOST_POINTS, _MOST_COMPOSED_POINTS, _MOST_COSTS, _MOST_TINY = 120_000, 2**22, 32, 10**4
 
 
+@lru_cache(maxsize=4096)  # all clients of a run ask the same
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
     """Smallest epsilon at which a mu-GDP release is (epsilon, delta)-private.
 

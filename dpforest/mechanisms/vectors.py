@@ -13,8 +13,8 @@ classes: all of that happens inside ``u``, and nothing of it is sent).
 In whole numbers: a vector of length at most 1 (or c) is multiplied by ``units`` (``units / c``) and every coordinate
 truncated towards zero. As ``|trunc(x)| <= |x|`` in each coordinate, the norm never grows, and the squared norm of what
 is sent, a whole number, is at most ``units^2`` wherever floating point was exact. It is computed in whole numbers, and
-coordinates step towards zero until it is (`_held`), so that floating point does not matter. A ``u`` with a NaN or an
-infinity is sent as 0. Sums of whole numbers are exact.
+coordinates step towards zero until it is (`clipped_vector`), so that floating point does not matter. A ``u`` with a NaN
+or an infinity is sent as 0. Sums of whole numbers are exact.
 
 With noise of `DiscreteGaussianSums` for a squared sensitivity of ``units^2``, by one party or in shares, a release is
 mu-GDP as `dpforest.mechanisms.gaussian` proves, and adaptive rounds compose to ``mu^2 = sum mu_b^2``. To replace a
@@ -22,6 +22,8 @@ client's data by *other* data instead of by nothing moves a sum by up to twice a
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -42,15 +44,32 @@ def unit_vector(vector: np.ndarray, units: int) -> np.ndarray:
     -------
     ndarray of int64, shape of ``vector``
     """
-    return _held(_scaled(vector, 0.0, units), units)
+    return clipped_vector(vector, 0.0, units**2)
 
 
-def clipped_vector(vector: np.ndarray, clip: float, units: int) -> np.ndarray:
-    """A client's vector, shortened to a length, in whole numbers: ``clip`` becomes ``units``; see `unit_vector`."""
-    return _held(_scaled(vector, clip, units), units)
+def clipped_vector(vector: np.ndarray, clip: float, squared_units: int) -> np.ndarray:
+    """A client's vector, shortened to a length, in whole numbers: ``clip`` becomes the root of ``squared_units``.
+
+    Parameters
+    ----------
+    vector : ndarray of float
+        Any numbers.
+    clip : float
+        From 0.
+    squared_units : int
+        Largest squared L2 norm of the result; at most 2 ** 52.
+
+    Returns
+    -------
+    ndarray of int64, shape of ``vector``
+    """
+    whole = whole_numbers(_scaled(vector, clip, math.sqrt(squared_units)), math.isqrt(squared_units), towards_zero=True)
+    while int((whole**2).sum()) > squared_units:
+        whole -= np.sign(whole)
+    return whole
 
 
-def _scaled(vector: np.ndarray, clip: float, units: int) -> np.ndarray:
+def _scaled(vector: np.ndarray, clip: float, units: float) -> np.ndarray:
     vector = np.asarray(vector, dtype=np.float64)
     largest = float(np.abs(vector).max(initial=0.0))
     if not 0 < largest < np.inf:  # also NaN
@@ -58,10 +77,3 @@ def _scaled(vector: np.ndarray, clip: float, units: int) -> np.ndarray:
     parts = vector / largest  # so that no square overflows or vanishes
     length = float(np.sqrt((parts**2).sum()))
     return parts * (units / max(length, clip / largest))
-
-
-def _held(scaled: np.ndarray, units: int) -> np.ndarray:
-    whole = whole_numbers(scaled, units, towards_zero=True)
-    while int((whole**2).sum()) > units**2:
-        whole -= np.sign(whole)
-    return whole

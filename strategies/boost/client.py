@@ -6,7 +6,8 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 
 from dpforest.boosting import BoostPlan, Records, Standard, Start, release_marginals, release_moments
-from dpforest.guarantee import TrustModel
+from dpforest.guarantee import PrivacyUnit, TrustModel
+from strategies.boost.client_level import train_client_level
 from strategies.boost.settings import plan_of, secure_terms
 from strategies.boost.wire import HISTOGRAMS, MOMENTS, asked_mechanism, read_round, read_standard, write_sums
 from strategies.forests import ForestClient
@@ -21,6 +22,8 @@ class BoostClient(ForestClient):
     """Sends noised sums of its records' gradients, or masked sums with a share of the noise."""
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        if task.unit is PrivacyUnit.CLIENT:
+            return train_client_level(task, X, y, arrays)
         plan = plan_of(task)
         mechanism = asked_mechanism(plan, task.config.get("step"))
         if task.trust is not TrustModel.SHARED:

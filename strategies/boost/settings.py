@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from dpforest.boosting import BoostPlan, BoostSettings, make_plan
-from dpforest.boosting.columns import Columns
-from dpforest.boosting.linear import basis_size
+import numpy as np
+
+from dpforest.boosting import BoostPlan, BoostSettings, ClientPlan, make_client_plan, make_plan
 from dpforest.boosting.settings import MAX_DEPTH
+from dpforest.errors import DPForestError
 from dpforest.forest import Limits
-from dpforest.guarantee import NO_SERVER, RECORD_UNIT
-from dpforest.settings import FromZero
+from dpforest.guarantee import CLIENT_UNIT, NO_SERVER, RECORD_UNIT, PrivacyUnit
+from dpforest.settings import Auto, FromZero, Range
+from strategies.client_level import client_mu, signal
 from strategies.method import Protection, Task, Work
+from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.sharing import SecureTerms, SharingSettings, noise_shares, shared_trust, terms_for
 from strategies.style import Style
 
@@ -32,9 +36,22 @@ class FederatedBoostSettings(BoostSettings, SharingSettings):
     ----------
     evaluate_every
         Rounds between evaluations of the model; 0: only the finished one.
+    scale
+        With ``privacy.unit=client``: ``own`` puts each client's rows on its own scale, by its own rows, as a new person
+        does with its own, without labels; ``moments`` cuts features where noised means of all clients say, as for
+        records. ``auto``: ``own`` where few people take part, by public facts.
+    linear_share
+        For records, as in `BoostSettings`. With ``scale=own``: share of a client's vector for a linear model of
+        standardised values, the rest being for trees of ranks; ``auto``: a half. 1 is a linear model alone.
+    balance
+        With ``privacy.unit=client``: exponent of a class's rows by which its rows weigh less in a client's vector: 0
+        counts rows, 1 classes.
     """
 
     evaluate_every: FromZero = 0
+    scale: Literal["auto", "own", "moments"] = "auto"
+    linear_share: Annotated[float, Range(0, 1)] | Auto = "auto"
+    balance: Annotated[float, Range(0, 1)] = 0.5
 
 
 def style(settings: Mapping[str, Any]) -> Style:
@@ -43,10 +60,12 @@ def style(settings: Mapping[str, Any]) -> Style:
 
 
 def protections(settings: FederatedBoostSettings) -> tuple[Protection, ...]:
-    """Records, under noise of each client, or of all together."""
+    """Records, or a client's whole data, under noise of each client, or of all together."""
     return (
         Protection(RECORD_UNIT, NO_SERVER, True),
         Protection(RECORD_UNIT, shared_trust(settings)),
+        Protection(CLIENT_UNIT, shared_trust(settings)),
+        Protection(CLIENT_UNIT, NO_SERVER, True),
     )
 
 
@@ -58,7 +77,44 @@ def plan_of(task: Task[FederatedBoostSettings]) -> BoostPlan:
     DPForestError
         The budget or the number of clients does not fit the settings.
     """
+    if task.settings.scale == "own":
+        raise DPForestError(
+            "scale=own is for privacy.unit=client: one record moves the mean and the ranks of all "
+            "rows of its client, so that standardising them by themselves does not hide a record"
+        )
     return make_plan(task.settings, task.budget, task.rounds, task.schema, task.clients, noise_shares(task))
+
+
+def client_plan_of(task: Task[FederatedBoostSettings]) -> ClientPlan:
+    """`plan_of` where a client's whole data is the unit.
+
+    Raises
+    ------
+    DPForestError
+        Likewise.
+    """
+    settings = task.settings
+    return make_client_plan(
+        settings,
+        task.schema,
+        rounds=task.rounds,
+        mu=client_mu(task.budget),
+        signal=signal(task),
+        clients=task.clients,
+        shares=noise_shares(task),
+        scale=settings.scale,
+        linear_share=None if settings.linear_share == "auto" else settings.linear_share,
+        balance=settings.balance,
+    )
+
+
+def client_level_terms(task: Task[FederatedBoostSettings], plan: ClientPlan) -> Terms:
+    """Terms of the secure sums of a run where a client's whole data is the unit."""
+    schema = task.schema
+    numbers = int(np.prod(plan.vector_shape(schema, 1 << MAX_DEPTH)))
+    draws = task.clients * (task.rounds * numbers + 2 * schema.n_features)
+    largest = math.sqrt(max(plan.longest, plan.marginal_unit**2 * schema.n_features))
+    return terms_for(task, task.rounds + (not plan.own), [plan.marginals, plan.sums], draws, largest).terms
 
 
 def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureTerms:
@@ -70,7 +126,7 @@ def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureT
         There are too few clients for so many dropouts and colluders, or too much noise for 64 bits.
     """
     # The linear part is small against so many leaves, but where a table has very many columns.
-    outputs, linear = task.schema.n_outputs + 1, plan.rounds * basis_size(Columns(task.schema))
+    outputs, linear = task.schema.n_outputs + 1, plan.rounds * plan.n_coefficients(task.schema)
     draws = task.clients * outputs * (plan.trees * _MOST_LEAVES + linear)
     of_linear = (plan.linear.unit, plan.linear.moment_unit) if plan.linear else ()
     largest = _ROOM * (task.schema.rows or _FALLBACK_ROWS) * max(plan.unit, plan.marginal_unit, *of_linear)
@@ -80,4 +136,5 @@ def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureT
 
 def work(task: Task) -> Work:
     """The trees of one round, whose depth the server's message says."""
-    return Work(nodes=Limits.complete(plan_of(task).trees_per_round, MAX_DEPTH).nodes)
+    plan = plan_of(task) if task.unit is PrivacyUnit.RECORD else client_plan_of(task)
+    return Work(nodes=Limits.complete(plan.trees_per_round, MAX_DEPTH).nodes)
