@@ -235,5 +235,7 @@ def test_a_person_s_rows_are_put_on_its_own_scale_and_one_row_has_none(
         return
     assert code == 0
     # By its own scale a slow person runs at its own highest speeds.
-    assert pd.read_csv(out)["prediction"].tolist() == ["walk"] * (rows // 2) + ["run"] * (rows // 2)
+    predicted = pd.read_csv(out)["prediction"].tolist()
+    assert set(predicted[: rows // 4]) == {"walk"}
+    assert set(predicted[-rows // 4 :]) == {"run"}
     assert ("30 or more are needed" in said.out) == (rows < 30)
