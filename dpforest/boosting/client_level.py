@@ -185,10 +185,8 @@ def make_client_plan(
         max(1, round(unit * _COUNT / float(settings.clip))),
         moments,
         sums,
-        moments.entry("noised means of each client's features and of their squares"),
-        sums.entry(
-            "noised directions of clients' gradients" if own else "clients' mean gradients and shares in leaves"
-        ),
+        moments.entry(_MOMENTS),
+        sums.entry(_DIRECTIONS if own else _LEAVES),
         own=own,
         clients=clients,
         linear_share=part,
