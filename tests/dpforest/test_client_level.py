@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpforest.boosting import Booster, BoostSettings, ClientPlan, ClientRows, OwnBooster, make_client_plan
-from dpforest.boosting.client_level import read_moments, release_moments
+from dpforest.boosting.client_level import read_client_moments, release_client_moments
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.guarantee import CLIENT_UNIT
 from dpforest.ledger import Budget, Ledger, gaussian_mu, total_epsilon
@@ -74,8 +74,10 @@ def boosted(
     noises = [noise(client) for client in range(len(clients))]
     booster: Any = (OwnBooster if plan.own else Booster)(SCHEMA, plan, seed)
     if not plan.own:
-        first = [release_moments(*rows, SCHEMA, plan, *at) for rows, *at in zip(clients, ledgers, noises, strict=True)]
-        read_moments(booster, np.sum(first, axis=0), plan)
+        first = [
+            release_client_moments(*rows, SCHEMA, plan, *at) for rows, *at in zip(clients, ledgers, noises, strict=True)
+        ]
+        read_client_moments(booster, np.sum(first, axis=0), plan)
     states = [ClientRows.of(X, y, SCHEMA, plan, booster.start) for X, y in clients]
     for _ in range(plan.rounds):
         asked = booster.structure
@@ -175,7 +177,7 @@ def test_no_rows_move_a_sum_further_than_was_paid_for(scale: str) -> None:
     rng = np.random.default_rng(0)
     booster: Any = (OwnBooster if plan.own else Booster)(SCHEMA, plan, 0)
     if not plan.own:
-        booster.read_moments(np.zeros(3), np.full(3, 0.1), 4)
+        booster.start_from_moments(np.zeros(3), np.full(3, 0.1), 4)
     longest = []
     for size in (0, 1, 2, 7, 300):
         for extreme in (0.0, 1.0, 1e30, np.inf, np.nan):
@@ -197,7 +199,7 @@ def test_moments_are_no_longer_than_was_paid_for() -> None:
         seen: Seen = []
         X = np.where(np.isnan(X), 0.0, X).astype(np.float32)
         with watched(seen, 1, halved=False, forced=None):
-            release_moments(X, np.zeros(len(X), np.int64), SCHEMA, plan, Ledger(Budget(8.0, 1e-5)), Seeded(0))
+            release_client_moments(X, np.zeros(len(X), np.int64), SCHEMA, plan, Ledger(Budget(8.0, 1e-5)), Seeded(0))
         assert int((seen[0][0] ** 2).sum()) <= plan.marginals.squared_sensitivity  # type: ignore[union-attr]
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-
 from dpforest.boosting.complete import linear_forest
+
 from dpforest.forest import Forest, load, save
 from dpforest.own_rows import OwnRows
 from dpforest.schema import Feature, Schema

@@ -25,7 +25,16 @@ BUDGET = Budget(8.0, 1e-5)
 
 
 def federation(**options: Any) -> Federation:
-    defaults = {"unit": "client", "trust": "shared", "budget": BUDGET, "clients": 6, "rounds": 3, "depth": 2, "n": 80}
+    defaults = {
+        "linear_share": "auto",
+        "unit": "client",
+        "trust": "shared",
+        "budget": BUDGET,
+        "clients": 6,
+        "rounds": 3,
+        "depth": 2,
+        "n": 80,
+    }
     return Federation(**{**defaults, **options})
 
 
@@ -116,10 +125,10 @@ def change(run: Federation, name: str, array: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "array"),
     [
-        ("past.linear", lambda a: a[:, :-1]),
-        ("past.linear", lambda a: a * np.float16(np.nan)),
-        ("past.linear", lambda a: np.full_like(a, 9)),
-        ("past.linear", lambda a: a.astype(np.int8)),
+        ("past.coefficients", lambda a: a[:, :-1]),
+        ("past.coefficients", lambda a: a * np.float16(np.nan)),
+        ("past.coefficients", lambda a: np.full_like(a, 9)),
+        ("past.coefficients", lambda a: a.astype(np.int8)),
         ("past.weights", lambda a: np.full_like(a, 9)),
         ("past.first", lambda a: a + 5),
         ("feature", lambda a: a + np.uint8(200)),
@@ -167,7 +176,6 @@ def test_delta_is_held_against_the_number_of_clients() -> None:
     ("options", "message"),
     [
         ({"scale": "own"}, "one record moves the mean and the ranks"),
-        ({"linear_share": 0.5}, "does not hide a record"),
     ],
 )
 def test_own_standardisation_is_refused_for_records_with_the_reason(options: dict[str, Any], message: str) -> None:
