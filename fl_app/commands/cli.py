@@ -32,6 +32,8 @@ COMMANDS = {
     "resume": Command("fl_app.commands.resume", "go on with a sweep that was interrupted"),
     "compare": Command("fl_app.commands.compare", "tables of many runs, and which method is best"),
     "report": Command("fl_app.commands.report", "one page of many runs, with figures"),
+    "statement": Command("fl_app.commands.statement", "what a run guarantees, for a data protection officer"),
+    "ledger": Command("fl_app.commands.ledger", "count a run's ledgers again, by independent means"),
     "predict": Command("fl_app.commands.predict", "predict new rows with a finished forest"),
     "export": Command("fl_app.commands.export", "write a forest for other programs"),
     "data check": Command("fl_app.commands.data_check", "what is wrong with recordings or tables, by file and line"),

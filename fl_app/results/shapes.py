@@ -131,7 +131,8 @@ _METRICS = {
 }
 _PRIVACY = {
     **dict.fromkeys(("guarantee", "unit", "trust", "record"), _TEXT),
-    **dict.fromkeys(("unit_name", "trust_model", "note", "noise", "evaluation"), _TEXT),
+    **dict.fromkeys(("unit_name", "trust_model", "note", "noise", "evaluation", "dpforest"), _TEXT),
+    "records_an_hour": _or_nothing(_COUNT),
     "holds": _FLAG,
     "neighbours": Shape(" or ".join(Neighbours), lambda value: value in list(Neighbours)),
     "reasons": _each(_TEXT, list, "a list of texts"),
@@ -173,6 +174,33 @@ _IN_TABLES = {
 }
 _NEEDED = {"clients.csv": ("client", "trains"), "rounds.csv": ("round", "bytes_down", "bytes_up")}
 
+_AUDIT = {
+    **dict.fromkeys(("method", "created", "dpforest", "result.found.by"), _TEXT),
+    **dict.fromkeys(("claims", "violated", "result.has_power"), _FLAG),
+    **dict.fromkeys(("result.epsilon", "result.found.epsilon"), _EPSILON),
+    **dict.fromkeys(("result.delta", "result.confidence"), _DELTA),
+    "result.found.repetitions": _COUNT,
+    "culprits": _each(_TEXT, list, "a list of texts"),
+    "experiment": _MAPPING,
+}
+_HALF_NOISE = {"half_noise.epsilon": _EPSILON}
+_INTERVAL = Shape(
+    "a number with the ends of its interval",
+    lambda value: isinstance(value, list) and len(value) == 3 and all(map(_is_number, value)),
+)
+_ATTACK_CITED = {
+    "method": _NAME,
+    "epsilon": _EPSILON,
+    "delta": _DELTA,
+    **dict.fromkeys(("models", "records"), _COUNT),
+    "membership": _each(_MAPPING, list, "a list of lines"),
+    "words": _each(_TEXT, list, "a list of texts"),
+}
+_MEMBERSHIP_CITED = {
+    **dict.fromkeys(("of", "level", "attack", "whose"), _NAME),
+    **dict.fromkeys(("area", "balanced_accuracy"), _INTERVAL),
+}
+
 
 def check_config(config: Mapping[str, Any]) -> None:
     """Raise `Misshapen` unless the keys of ``config.yaml`` that reports read hold what they should."""
@@ -202,6 +230,22 @@ def check_privacy(privacy: Mapping[str, Any]) -> None:
         _check(place, ledger, _LEDGER, _LEDGER)
         for number, entry in enumerate(ledger["entries"], 1):
             _check(f"{place}: release {number}", entry, _ENTRY, _ENTRY.keys() - {"scale", "sensitivity"})
+
+
+def check_cited_audit(audit: Mapping[str, Any]) -> None:
+    """Raise `Misshapen` unless the keys of ``audit.json`` that statements cite hold what they should."""
+    _check_values("audit.json", audit)
+    _check("audit.json", audit, _AUDIT, _AUDIT)
+    if audit["result"].get("half_noise") is not None:
+        _check("audit.json", audit["result"], _HALF_NOISE, _HALF_NOISE)
+
+
+def check_cited_attack(attack: Mapping[str, Any]) -> None:
+    """Raise `Misshapen` unless the keys of ``attack.json`` that statements cite hold what they should."""
+    _check_values("attack.json", attack)
+    _check("attack.json", attack, _ATTACK_CITED, _ATTACK_CITED)
+    for number, line in enumerate(attack["membership"], 1):
+        _check(f"attack.json: membership {number}", line, _MEMBERSHIP_CITED, _MEMBERSHIP_CITED)
 
 
 def check_table(name: str, table: pd.DataFrame) -> None:

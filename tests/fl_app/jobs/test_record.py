@@ -33,7 +33,16 @@ from strategies import registry
 from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, Method, Public, Released, ServerSide, Update
 from strategies.metrics import memorization_rate
 
-FILES = {"config.yaml", "metrics.json", "rounds.csv", "clients.csv", "privacy.json", "run.log", "model"}
+FILES = {
+    "config.yaml",
+    "metrics.json",
+    "rounds.csv",
+    "clients.csv",
+    "privacy.json",
+    "run.log",
+    "model",
+    "statement.html",
+}
 
 
 @pytest.fixture(scope="module")
