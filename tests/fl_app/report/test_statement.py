@@ -40,9 +40,9 @@ def test_a_guarantee_and_what_it_says_of_more_than_a_record(tmp_path: Path) -> N
     assert "This run gives a guarantee: epsilon at most 0.5 (pure, delta 0), for one record." in text
     assert "is right at most 62.3 per cent of the time" in text
     assert "It is a simulation." in text
-    assert "An hour of recording: at most 4 records 2 0 88.1 per cent of the time k x epsilon" in text
+    assert "An hour of recording: at most 4 records 88.1 per cent of the time 2 0 k x epsilon" in text
     assert "20 by their public order of magnitude" in text
-    assert "10 0 nothing useful" in text
+    assert "nothing useful (99.996 per cent) 10 0 k x epsilon" in text
     assert "class counts of the leaves discrete Laplace, scale 2 for a sensitivity of 1" in text
     assert "Clients 0 to 2, the same for each" in text
     assert "NIST Special Publication 800-226" in text
@@ -97,8 +97,11 @@ def test_a_claim_that_ledgers_do_not_bear_out_gets_no_statement(tmp_path: Path, 
 
 def test_a_client_is_a_unit_of_its_own(tmp_path: Path) -> None:
     text = words_of(write_statement(write_run(tmp_path / "run", unit=CLIENT_UNIT, epsilon=1.0)))
-    assert "All data of one client: a person's whole data, where a client is one person 1 0" in text
-    assert "of a client that stays: two steps 2 0" in text
+    assert (
+        "All data of one client: a person's whole data, where a client is one person 73.2 per cent of the time 1 0"
+        in text
+    )
+    assert "of a client that stays: two steps 88.1 per cent of the time 2 0" in text
 
 
 def test_names_are_text(tmp_path: Path) -> None:
