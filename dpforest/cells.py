@@ -198,7 +198,7 @@ class Reading:
     expected : str
         What ``unknown`` cells are not, for messages.
     remedy : str
-        What to do about those.
+        What to do about those; ``{}`` stands for where values are listed.
     is_target : bool
         Whether it is the column to be predicted, whose missing cells have a rule of their own.
     """
@@ -217,11 +217,21 @@ class Reading:
         """Mask of the cells that the schema can hold."""
         return ~self.unknown if self.rule == "branch" else ~(self.unknown | self.missing)
 
-    def problem(self, row: int, cell: str) -> str:
-        """What is wrong with a cell that does not fit, and what to do about it."""
+    def fault(self, row: int, cell: str) -> str:
+        """What is wrong with a cell that does not fit."""
+        return f"column {self.name!r} is {cell!r}, {'which is missing' if self.missing[row] else self.expected}"
+
+    def problem(self, row: int, cell: str, by_schema: bool = True) -> str:
+        """What is wrong with a cell that does not fit, and what to do about it.
+
+        Parameters
+        ----------
+        by_schema : bool
+            Whether the rules are a schema's; else they are parameters of an estimator.
+        """
         if self.missing[row]:
-            return f"column {self.name!r} is {cell!r}, which is missing: {self._missing_remedy()}"
-        return f"column {self.name!r} is {cell!r}, {self.expected}: {self.remedy}"
+            return f"{self.fault(row, cell)}: {self._missing_remedy(by_schema)}"
+        return f"{self.fault(row, cell)}: {self.remedy.format('the schema' if by_schema else 'categories')}"
 
     @property
     def set_rule(self) -> str:
@@ -237,9 +247,12 @@ class Reading:
     def _key(self) -> str:
         return "missing_target" if self.is_target else "missing"
 
-    def _missing_remedy(self) -> str:
+    def _missing_remedy(self, by_schema: bool) -> str:
         if self.rule == "drop":
-            return f"the schema leaves such rows out ({self.set_rule}); do so first"
+            whose = "the schema leaves" if by_schema else "training leaves"
+            return f"{whose} such rows out ({self.set_rule}); do so first"
+        if not by_schema:
+            return 'fill it, or set missing="branch", which keeps the row, or missing="drop", which leaves it out'
         means = "leaves the row out" if self.is_target else "leaves the row out, branch keeps it"
         return f"fill it, or say in the schema what to do about it ({self._key}: drop {means})"
 
@@ -388,7 +401,7 @@ def read_categories(
         position[missing] = place[MISSING]
     unknown = (position < 0) & ~missing
     listed = _listed(values)
-    remedy = "add it to the schema or drop it"
+    remedy = "add it to {} or drop it"
     return Reading(name, position, missing, unknown, rule, f"which is not among its categories {listed}", remedy)
 
 

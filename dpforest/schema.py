@@ -28,6 +28,8 @@ GridScale = Literal["linear", "signed_sqrt"]
 _LEAST_SHARE = 2.0**-14
 _LARGEST, _NARROWEST = 2.0**126, 2.0**-100
 MOST_ROWS = 10**12
+FROM_DATA = "the schema says so (from_data)"
+"""Why a ledger has a line with a schema's `leak`."""
 MOST_CLASSES = MOST_FEATURES = 1 << 16
 
 
@@ -214,6 +216,9 @@ class Schema:
         What is done about rows without a target.
     na_values : tuple of str
         What counts as missing in a table, in any case of letters, unless it is a category; an empty cell always does.
+    from_data : tuple of str
+        Columns, and the target, of which bounds, categories, classes or range were read off data. Then they are not
+        public, and whatever is trained under the schema has no guarantee: see `leak`.
     """
 
     features: tuple[Feature, ...]
@@ -227,6 +232,7 @@ class Schema:
     other: tuple[str, ...] = ()
     missing_target: Missing = "refuse"
     na_values: tuple[str, ...] = NA_VALUES
+    from_data: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [feature.name for feature in self.features]
@@ -252,6 +258,7 @@ class Schema:
         if self.rows is not None and not 1 <= self.rows <= MOST_ROWS:
             raise SchemaError(f"rows {self.rows}: the public order of magnitude must lie from 1 to {MOST_ROWS:g}")
         self._check_categories()
+        _check_from_data(self.from_data, [*self.columns, self.target])
 
     def _check_categories(self) -> None:
         if self.missing_target not in ("refuse", "drop"):
@@ -274,6 +281,16 @@ class Schema:
                     raise SchemaError(
                         f"{value!r} is a value of {column!r} and among na_values too: take it out of one of them"
                     )
+
+    @property
+    def leak(self) -> str:
+        """What is not public about the schema, and what to do about it, for ledgers and errors; empty if all is."""
+        if not self.from_data:
+            return ""
+        return (
+            f"bounds, categories or classes of {few(self.from_data)} were read off data: write public ones into the "
+            "schema and take these names out of its from_data"
+        )
 
     @property
     def is_classification(self) -> bool:
@@ -450,6 +467,24 @@ class Schema:
             np.array([position[f"{column}={value}"] for value in values]) for column, values in self.categories.items()
         ]
 
+    def category_positions(self, X: np.ndarray) -> list[np.ndarray]:
+        """Which value each row has of each categorical column, in the order of `categories`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+
+        Returns
+        -------
+        list of ndarray of int64, shape (n_rows,)
+            Its place among the column's values, and one more than the last where a row has none of them.
+        """
+        found = []
+        for features in self.category_features:
+            has = X[:, features] > 0.5
+            found.append(np.where(has.any(axis=1), has.argmax(axis=1), len(features)))
+        return found
+
     @cached_property
     def indicators(self) -> dict[str, tuple[str, str]]:
         """Of each feature that is a category's 0/1 column, by name: the column and its value that it stands for."""
@@ -460,13 +495,15 @@ class Schema:
         """Columns of a table in the form that people keep: a categorical one is one column."""
         return self.numeric_columns + list(self.categories)
 
-    def matrix(self, table: Mapping[str, Any]) -> np.ndarray:
+    def matrix(self, table: Mapping[str, Any], by_schema: bool = True) -> np.ndarray:
         """The matrix of a table, found by the names of its columns and never by their positions.
 
         Parameters
         ----------
         table : mapping of str to array-like of shape (n_rows,)
             For instance a pandas DataFrame; columns that the schema does not know are not looked at.
+        by_schema : bool
+            See `Reading.problem`.
 
         Returns
         -------
@@ -484,7 +521,7 @@ class Schema:
         if found := read.problem(everything):
             row, reading = found
             cell = column_of(table[reading.name]).take(np.array([row])).text()[0]
-            raise SchemaError(f"row {row}: {reading.problem(row, cell)}")
+            raise SchemaError(f"row {row}: {reading.problem(row, cell, by_schema)}")
         return self.check_matrix(read.matrix(everything))[0]
 
     def read(self, table: Mapping[str, Any]) -> Table:
@@ -548,6 +585,8 @@ class Schema:
             plain["missing_target"] = self.missing_target
         if self.na_values != NA_VALUES:
             plain["na_values"] = list(self.na_values)
+        if self.from_data:
+            plain["from_data"] = list(self.from_data)
         plain["features"] = [_with_rules(asdict(self.features[f]), self.features[f].missing)
                              for f in self.numeric_features]  # fmt: skip
         plain["features"] += [
@@ -572,7 +611,7 @@ class Schema:
         except BadText as error:
             raise SchemaError(f"schema: {error}") from error
         allowed = {"features", "target", "classes", "target_range", "target_unit", "rows"}
-        _refuse_unknown(plain, allowed | {"missing", "missing_target", "na_values"}, "schema")
+        _refuse_unknown(plain, allowed | {"missing", "missing_target", "na_values", "from_data"}, "schema")
         everywhere = plain.get("missing", "refuse")
         _check_missing(everywhere, "missing")
         features: list[Feature] = []
@@ -619,9 +658,11 @@ class Schema:
                 raise SchemaError(f"target_range {target_range!r}: expected [low, high]")
             target_range = (low_high[0], low_high[1])
         rows = plain.get("rows")
+        target = str(plain.get("target", "target"))
+        names = [*(str(item["name"]) for item in plain["features"]), target]
         return cls(
             features=tuple(features),
-            target=str(plain.get("target", "target")),
+            target=target,
             classes=tuple(_name(name, "classes") for name in _sequence(plain.get("classes", []), "classes")),
             target_range=target_range,
             target_unit=str(plain.get("target_unit", "")),
@@ -631,6 +672,7 @@ class Schema:
             other=tuple(other),
             missing_target=plain.get("missing_target", "drop" if everywhere == "drop" else "refuse"),
             na_values=_na_values(plain.get("na_values")),
+            from_data=_from_data(plain.get("from_data", False), names),
         )
 
     @classmethod
@@ -663,6 +705,29 @@ class Schema:
 def _check_missing(rule: Any, where: str) -> None:
     if not isinstance(rule, str) or rule not in get_args(Missing):
         raise SchemaError(f"{where} {rule!r} must be one of {', '.join(get_args(Missing))}")
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of many names."""
+    return ", ".join(names[:5]) + (f", ... ({len(names)})" if len(names) > 5 else "")
+
+
+def _from_data(given: Any, names: list[str]) -> tuple[str, ...]:
+    if isinstance(given, bool):
+        return tuple(names) if given else ()
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        raise SchemaError(f"from_data {given!r} must be true, false or a list of columns")
+    return tuple(_name(name, "from_data") for name in given)
+
+
+def _check_from_data(read: Sequence[str], names: list[str]) -> None:
+    known = set(names)
+    if unknown := [name for name in read if name not in known]:
+        near = difflib.get_close_matches(unknown[0], names, n=1)
+        hint = f" (is it {near[0]!r}?)" if near else ""
+        raise SchemaError(f"from_data names {unknown[0]!r}, which is neither a column nor the target{hint}")
+    if len(set(read)) != len(read):
+        raise SchemaError("from_data names a column more than once")
 
 
 def _with_rules(item: dict[str, Any], missing: Missing, other: bool = False) -> dict[str, Any]:

@@ -34,13 +34,16 @@ class DpSgdClient(NetworkClient):
         dtype = "float32" if isinstance(noise, Seeded) else "float64"
         expected = entry.sampling * (task.schema.rows or 0)
         gradients = clipped_gradients_for(architecture, block_for(expected), dtype)
-        optimizer = optimizer_for(settings, task.schema, task.budget, architecture.size)
+        state = task.state.config_records[_STATE]
+        rate = float(str(state.get("rate", settings.rate(task.schema, task.budget))))
+        optimizer = optimizer_for(settings, task.schema, rate, architecture.size, entry.scale / expected)
         wanted = targets(y, task.schema)
         flat = architecture.flatten(weights)
         for _ in range(settings.recipe(task.schema).steps):
             batch = np.flatnonzero(sampling.bernoulli(entry.sampling, len(y)))
             total = gradients.sum(flat, inputs[batch], wanted[batch], settings.clip, dropout)
             flat = flat - optimizer.step((paid.draw(total, noise) / expected).astype(np.float32))
+        state["rate"] = optimizer.rate
         if not np.isfinite(flat).all():
             # Follows from noised gradients alone, so that saying it releases nothing more.
             raise DPForestError(

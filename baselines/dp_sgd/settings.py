@@ -64,7 +64,8 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
         What to do with a noised gradient; adds no cost.
     learning_rate
         ``auto`` lets less noise walk further: ``0.3 * epsilon``, at most 1 (a hundredth of both for adam). For many
-        rows it is 0.5 for sgd.
+        rows it is 0.5 for sgd. Of a regression, sgd begins with that and halves it after steps that went too far, as
+        far as the noise lets a client see.
     momentum
         Of sgd; ``auto`` is 0, or 0.9 for many rows.
     accountant

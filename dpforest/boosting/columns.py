@@ -84,7 +84,6 @@ class Columns:
         if n_numeric:
             numbers = X if n_numeric == X.shape[1] else np.ascontiguousarray(X[:, self.numeric])
             codes[:, :n_numeric] = bin_rows(numbers, cuts.astype(X.dtype))
-        for c, features in enumerate(self.members, n_numeric):
-            has = X[:, features] > 0.5
-            codes[:, c] = np.where(has.any(axis=1), has.argmax(axis=1), len(features))
+        for c, positions in enumerate(self.schema.category_positions(X), n_numeric):
+            codes[:, c] = positions
         return codes

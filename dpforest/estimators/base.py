@@ -18,18 +18,28 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from dpforest.cells import Missing, NaValues, column_of
 from dpforest.errors import DPForestError, InvalidForest, PrivacyLeakWarning, SchemaError
-from dpforest.estimators.columns import bounds_of, data_bounds, few, frame_features, is_frame
+from dpforest.estimators.columns import bounds_of, data_bounds, frame_features, is_frame
 from dpforest.forest import Forest, feature_importances, load, save
 from dpforest.ledger import Budget, Ledger
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from dpforest.noise import Noise, Secure, Seeded
-from dpforest.schema import Schema
+from dpforest.schema import FROM_DATA, Schema, few
 
 # Share of epsilon that a noised number of rows costs: the settings need its order of magnitude only.
 _ROWS_SHARE = 0.01
 # Parameters that a file does not repeat, because the forest or the ledger holds them. The seed stays secret: who
 # knows it can subtract the noise.
-_NOT_SAVED = {"epsilon", "bounds", "categories", "missing", "classes", "target_range", "schema", "random_state"}
+_NOT_SAVED = {
+    "epsilon",
+    "bounds",
+    "categories",
+    "missing",
+    "classes",
+    "class_weight",
+    "target_range",
+    "schema",
+    "random_state",
+}
 
 
 class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
@@ -179,11 +189,11 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
         if is_frame(X) and _encoded(X, schema):
             X = X[schema.feature_names]
         elif is_frame(X):
-            return schema.matrix(X)
+            return schema.matrix(X, self.schema is not None)
         names = list(getattr(self, "feature_names_in_", schema.feature_names))
         if names != schema.feature_names:  # learned from a data frame whose columns are not the features
             X = validate_data(self, X, dtype=None, reset=False, ensure_all_finite=False)
-            return schema.matrix({name: X[:, place] for place, name in enumerate(names)})
+            return schema.matrix({name: X[:, place] for place, name in enumerate(names)}, self.schema is not None)
         X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False, ensure_all_finite=self._finite(schema))
         return schema.check_matrix(X)[0]
 
@@ -213,7 +223,8 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
             kept = ~read.dropped
             if found := read.problem(kept):
                 row, reading = found
-                raise SchemaError(f"row {row}: {reading.problem(row, column_of(X[reading.name]).text()[row])}")
+                cell = column_of(X[reading.name]).text()[row]
+                raise SchemaError(f"row {row}: {reading.problem(row, cell, by_schema=self.schema is not None)}")
             X = read.matrix(kept)
         else:
             kept = ~(np.isnan(X) & [feature.missing == "drop" for feature in schema.features]).any(axis=1)
@@ -222,13 +233,24 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
             raise SchemaError("no row is left, as each has a missing cell: fill some column, or set missing to branch")
         return schema.check_matrix(X, "refuse" if self.out_of_bounds == "refuse" else "clip")[0], kept
 
-    def _public_features(self, X: Any, ledger: Ledger) -> list[dict[str, Any]]:
-        """Columns as in a schema file: from ``bounds`` and ``categories``, or (unprotected) from the data."""
+    def _public_features(self, X: Any, ledger: Ledger) -> tuple[list[dict[str, Any]], list[str]]:
+        """Columns as in a schema file: from ``bounds`` and ``categories``, or (unprotected) from the data; and the
+        names of these.
+        """
         if self.schema is not None:
             self._check_columns(X, self.schema)
-            return []
+            if self.schema.leak:
+                ledger.unprotected(self.schema.leak, FROM_DATA)
+                warnings.warn(f"no privacy guarantee: {self.schema.leak}", PrivacyLeakWarning, stacklevel=4)
+            return [], []
         if is_frame(X):
-            return frame_features(X, self.bounds, self.categories, lambda what, by: self._leak(ledger, what, by, 7))
+            read: list[str] = []
+
+            def leak(what: str, parameter: str, columns: list[str]) -> None:
+                read.extend(columns)
+                self._leak(ledger, what, parameter, 7)
+
+            return frame_features(X, self.bounds, self.categories, leak), read
         if self.categories is not None:
             raise SchemaError("categories name columns, and an array has none: give a data frame, or a schema")
         named = hasattr(self, "feature_names_in_")
@@ -238,7 +260,8 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
         else:
             self._leak(ledger, "bounds of the features", "bounds")
             pairs = [data_bounds(name, column) for name, column in zip(names, X.T, strict=True)]
-        return [{"name": name, "low": low, "high": high} for name, (low, high) in zip(names, pairs, strict=True)]
+        items = [{"name": name, "low": low, "high": high} for name, (low, high) in zip(names, pairs, strict=True)]
+        return items, names if self.bounds is None else []
 
     def _check_columns(self, X: Any, schema: Schema) -> None:
         given = [name for name in ("bounds", "categories") if getattr(self, name) is not None]
@@ -251,9 +274,11 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
         if not is_frame(X) and (len(names) != len(expected) or (named and names != expected)):
             raise SchemaError(f"the columns are {few(names)}, the schema asks for {few(schema.columns)}")
 
-    def _schema_of(self, features: list[dict[str, Any]], **target: Any) -> Schema:
-        names = [item["name"] for item in features]
-        return Schema.from_dict({"features": features, "missing": self.missing, "target": target_name(names), **target})
+    def _schema_of(self, features: list[dict[str, Any]], read: list[str], target_read: bool, **facts: Any) -> Schema:
+        """The schema of columns and facts about the target, which names what was read off the data."""
+        target = target_name([item["name"] for item in features])
+        plain = {"features": features, "missing": self.missing, "target": target, **facts}
+        return Schema.from_dict(plain | {"from_data": [*read, *([target] if target_read else [])]})
 
     def _public_rows(self, n_rows: int, ledger: Ledger, noise: Noise) -> tuple[int, float]:
         """Order of magnitude of the rows, and the epsilon that is left after asking for it."""
@@ -305,8 +330,8 @@ def refuse_more(given: Mapping[str, Any]) -> None:
     if given.get("sample_weight") is not None:
         raise DPForestError(
             "sample_weight is not supported: a row of weight w would show w times as much of itself, and the guarantee "
-            "is the same for every row. Leave it out; to make a rare class count for more, multiply the columns of "
-            "predict_proba by public weights of the classes afterwards, which costs no privacy"
+            "is the same for every row. Leave it out; to make a rare class count for more, give a classifier public "
+            "weights of the classes (class_weight={...}), which cost no privacy"
         )
     if more := [name for name in given if name != "sample_weight"]:
         raise TypeError(f"fit() got an unexpected keyword argument {more[0]!r}")

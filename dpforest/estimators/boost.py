@@ -37,9 +37,13 @@ class PrivateBoostClassifier(PrivateClassifier):
         others or as the category ``missing``.
     classes : sequence or None
         All classes that exist, whether or not the data holds them.
+    class_weight : mapping of class to weight, or None
+        Public weights from 1e-6 to 1e6; a class that is left out has 1. They multiply the predicted probabilities,
+        which costs no privacy; see `dpforest.forest.weigh_classes`. What would balance them is in the data.
     rounds : int
         How often sums are asked; each round adds ``trees_per_round`` trees.
-    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration
+    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration, \
+    linear_share
         See `dpforest.boosting.BoostSettings`.
     schema : Schema or None
         Takes the place of ``bounds``, ``categories``, ``missing`` and ``classes``; its classes are text.
@@ -83,6 +87,7 @@ class PrivateBoostClassifier(PrivateClassifier):
         categories: Any = None,
         missing: Missing = "refuse",
         classes: Any = None,
+        class_weight: Any = None,
         rounds: int = 50,
         trees_per_round: int | str = BoostSettings.trees_per_round,
         depth: int | str = BoostSettings.depth,
@@ -95,6 +100,7 @@ class PrivateBoostClassifier(PrivateClassifier):
         step: float | str = BoostSettings.step,
         shrinkage: float | str = BoostSettings.shrinkage,
         exploration: float = BoostSettings.exploration,
+        linear_share: float | str = BoostSettings.linear_share,
         schema: Schema | None = None,
         out_of_bounds: str = "clip",
         random_state: Any = None,
@@ -105,6 +111,7 @@ class PrivateBoostClassifier(PrivateClassifier):
         self.categories = categories
         self.missing = missing
         self.classes = classes
+        self.class_weight = class_weight
         self.rounds = rounds
         self.trees_per_round = trees_per_round
         self.depth = depth
@@ -117,6 +124,7 @@ class PrivateBoostClassifier(PrivateClassifier):
         self.step = step
         self.shrinkage = shrinkage
         self.exploration = exploration
+        self.linear_share = linear_share
         self.schema = schema
         self.out_of_bounds = out_of_bounds
         self.random_state = random_state
@@ -142,10 +150,7 @@ class PrivateBoostClassifier(PrivateClassifier):
         ledger = self._new_ledger()
         noise = self._new_noise()
         schema, matrix, labels, classes = self._public_table(X, y, ledger)
-        self.forest_ = boost(matrix, labels, schema, settings, rounds, ledger, noise)
-        self.classes_ = classes
-        self.privacy_ = ledger
-        return self
+        return self._keep(boost(matrix, labels, schema, settings, rounds, ledger, noise), classes, ledger)
 
 
 class PrivateBoostRegressor(PrivateRegressor):
@@ -171,7 +176,8 @@ class PrivateBoostRegressor(PrivateRegressor):
         Public range of the target.
     rounds : int
         How often sums are asked; each round adds ``trees_per_round`` trees.
-    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration
+    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration, \
+    linear_share
         See `dpforest.boosting.BoostSettings`.
     schema : Schema or None
         Takes the place of ``bounds``, ``categories``, ``missing`` and ``target_range``.
@@ -223,6 +229,7 @@ class PrivateBoostRegressor(PrivateRegressor):
         step: float | str = BoostSettings.step,
         shrinkage: float | str = BoostSettings.shrinkage,
         exploration: float = BoostSettings.exploration,
+        linear_share: float | str = BoostSettings.linear_share,
         schema: Schema | None = None,
         out_of_bounds: str = "clip",
         random_state: Any = None,
@@ -245,6 +252,7 @@ class PrivateBoostRegressor(PrivateRegressor):
         self.step = step
         self.shrinkage = shrinkage
         self.exploration = exploration
+        self.linear_share = linear_share
         self.schema = schema
         self.out_of_bounds = out_of_bounds
         self.random_state = random_state

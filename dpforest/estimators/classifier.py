@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -13,16 +13,21 @@ from sklearn.utils.multiclass import check_classification_targets
 from dpforest.cells import Missing
 from dpforest.errors import DPForestError, InvalidForest, SchemaError
 from dpforest.estimators.base import PrivateEstimator, plain_number, refuse_more
+from dpforest.forest import Forest, weigh_classes
 from dpforest.growers import GrowerSettings, finish_classifier, grow_classifier, resolve
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Ledger
 from dpforest.schema import Schema
+from dpforest.settings import Range, check_setting
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
-    """Base of the classifiers; subclasses also set ``classes`` in ``__init__``, and ``classes_`` in ``fit``."""
+    """Base of the classifiers; subclasses also set ``classes`` and ``class_weight`` in ``__init__``, ``classes_`` in
+    ``fit``.
+    """
 
     classes: Any
+    class_weight: Any
     classes_: np.ndarray
 
     def predict(self, X: Any) -> np.ndarray:
@@ -59,8 +64,37 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self._leak(ledger, "classes", "classes")
         return classes
 
+    def _weights(self, classes: np.ndarray) -> np.ndarray:
+        """Weights of the classes, shape (n_classes,)."""
+        given = {} if self.class_weight is None else self.class_weight
+        if not isinstance(given, Mapping):
+            raise DPForestError(
+                f"class_weight {given!r} must be a mapping of class to weight: numbers of records would be read off "
+                "the data, so say from public knowledge how much a class counts, as in {'rare': 10}"
+            )
+        names = [str(name) for name in classes.tolist()]
+        weights = np.ones(len(names))
+        for name, weight in given.items():
+            if str(plain_number(name)) not in names:
+                raise DPForestError(f"class_weight names {name!r}, which is not among the classes {classes.tolist()}")
+            check_setting(f"class_weight of {name!r}", plain_number(weight), Annotated[float, Range(1e-6, 1e6)])
+            weights[names.index(str(plain_number(name)))] = weight
+        return weights
+
+    def _keep(self, forest: Forest, classes: np.ndarray, ledger: Ledger) -> Self:
+        """Set the fitted attributes."""
+        weights = self._weights(classes)
+        self.forest_ = weigh_classes(forest, weights) if (weights != weights[0]).any() else forest
+        self.classes_ = classes
+        self.privacy_ = ledger
+        return self
+
     def _more_to_save(self) -> dict[str, Any]:
-        return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
+        return {
+            "classes": self.classes_.tolist(),
+            "classes_dtype": self.classes_.dtype.str,
+            "class_weight": None if self.class_weight is None else self._weights(self.classes_).tolist(),
+        }
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
         dtype = np.dtype(saved["classes_dtype"])
@@ -69,18 +103,25 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         if dtype.kind not in "biufUO" or names != self.forest_.schema.classes:
             raise InvalidForest(f"classes {list(names)} do not fit those of the forest")
         self.classes_ = classes
+        weights = saved.get("class_weight")
+        self.class_weight = None if weights is None else dict(zip(classes.tolist(), weights, strict=True))
+        try:
+            self._weights(classes)
+        except DPForestError as error:
+            raise InvalidForest(str(error)) from error
 
     def _public_table(self, X: Any, y: Any, ledger: Ledger) -> tuple[Schema, np.ndarray, np.ndarray, np.ndarray]:
         """Schema, rows inside its bounds, class indices, and the class list of what ``fit`` was given."""
         X, y = self._table(X, y)
         check_classification_targets(y)
-        features = self._public_features(X, ledger)
+        features, read = self._public_features(X, ledger)
         classes = self._public_classes(y, ledger)
+        self._weights(classes)  # refused before anything is released
         names = tuple(str(name) for name in classes.tolist())
         if self.schema is not None:
             schema = replace(self.schema, classes=names)
         else:
-            schema = self._schema_of(features, classes=list(names))
+            schema = self._schema_of(features, read, self.classes is None, classes=list(names))
         matrix, kept = self._rows(X, schema)
         return schema, matrix, _indices(y[kept], classes), classes
 
@@ -104,6 +145,9 @@ class PrivateForestClassifier(PrivateClassifier):
         others or as the category ``missing``.
     classes : sequence or None
         All classes that exist, whether or not the data holds them.
+    class_weight : mapping of class to weight, or None
+        Public weights from 1e-6 to 1e6; a class that is left out has 1. They multiply the predicted probabilities,
+        which costs no privacy; see `dpforest.forest.weigh_classes`. What would balance them is in the data.
     rows : int or None
         Public order of magnitude of the number of rows, by which settings on ``auto`` are chosen. None spends
         1 % of epsilon on a noised count, if any setting is on ``auto``.
@@ -153,6 +197,7 @@ depth_growth, leaf_share, smoothing, voting
         categories: Any = None,
         missing: Missing = "refuse",
         classes: Any = None,
+        class_weight: Any = None,
         rows: int | None = None,
         depth: int | str = GrowerSettings.depth,
         trees: int | str = GrowerSettings.trees,
@@ -177,6 +222,7 @@ depth_growth, leaf_share, smoothing, voting
         self.categories = categories
         self.missing = missing
         self.classes = classes
+        self.class_weight = class_weight
         self.rows = rows
         self.depth = depth
         self.trees = trees
@@ -223,10 +269,8 @@ depth_growth, leaf_share, smoothing, voting
             rows, left = self._public_rows(len(matrix), ledger, noise)
         resolved = resolve(settings, left, rows)
         counts = grow_classifier(matrix, labels, schema, resolved, left, ledger, noise)
-        self.forest_ = finish_classifier(counts, resolved, leaf_epsilon(resolved, left, schema.n_features))
-        self.classes_ = classes
-        self.privacy_ = ledger
-        return self
+        forest = finish_classifier(counts, resolved, leaf_epsilon(resolved, left, schema.n_features))
+        return self._keep(forest, classes, ledger)
 
 
 def _indices(y: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -9,9 +9,9 @@ import numpy as np
 
 from dpforest.cells import NA_VALUES, Column, NaValues, column_of
 from dpforest.errors import SchemaError
-from dpforest.schema import apart
+from dpforest.schema import apart, few
 
-Leak = Callable[[str, str], None]
+Leak = Callable[[str, str, list[str]], None]
 
 
 def is_frame(X: Any) -> bool:
@@ -31,7 +31,8 @@ def frame_features(X: Any, bounds: Any, categories: Any, leak: Leak) -> list[dic
     categories : mapping of column name to sequence, or None
         Values of the others.
     leak : callable
-        Called with the kind of fact and the parameter that would have said it, where the data are asked instead.
+        Called with the kind of fact, the parameter that would have said it, and the columns, where the data are asked
+        instead.
     """
     names = [str(name) for name in X.columns]
     if categories is not None and not isinstance(categories, Mapping):
@@ -52,7 +53,7 @@ def frame_features(X: Any, bounds: Any, categories: Any, leak: Leak) -> list[dic
             f"column {words[0]!r} holds text: name its values (categories={{{words[0]!r}: [...]}}), or give it bounds"
         )
     if words:
-        leak(f"categories of the columns {few(words)}", "categories")
+        leak(f"categories of the columns {few(words)}", "categories", words)
         listed |= {name: _values(columns[name], X[name]) for name in words}
     numeric = [name for name in names if name not in listed]
     truth = [name for name in numeric if str(X[name].dtype).lower().startswith("bool")]
@@ -61,7 +62,7 @@ def frame_features(X: Any, bounds: Any, categories: Any, leak: Leak) -> list[dic
     if bounds is None and set(numeric) <= set(truth):
         bounds = dict.fromkeys(truth, (0, 1))
     if bounds is None:
-        leak("bounds of the features", "bounds")
+        leak("bounds of the features", "bounds", numeric)
         pairs = [data_bounds(name, columns[name].numbers()) for name in numeric]
     else:
         pairs = bounds_of(bounds, numeric)
@@ -114,8 +115,3 @@ def bounds_of(bounds: Any, names: list[str]) -> list[tuple[float, float]]:
             return []
         raise SchemaError(f"bounds have shape {array.shape}, expected one (low, high) for each of {len(names)} columns")
     return [(low, high) for low, high in array.tolist()]
-
-
-def few(names: list[str]) -> str:
-    """The first of many names."""
-    return ", ".join(names[:5]) + (f", ... ({len(names)})" if len(names) > 5 else "")

@@ -54,9 +54,11 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         """Schema, rows inside its bounds, and targets of what ``fit`` was given."""
         X, y = self._table(X, y, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
-        features = self._public_features(X, ledger)
+        features, read = self._public_features(X, ledger)
         target_range = self._public_range(y, ledger)
-        schema = self.schema or self._schema_of(features, target_range=list(target_range))
+        schema = self.schema or self._schema_of(
+            features, read, self.target_range is None, target_range=list(target_range)
+        )
         matrix, kept = self._rows(X, schema)
         y = y[kept]
         if self.out_of_bounds == "refuse" and ((y < target_range[0]) | (y > target_range[1])).any():

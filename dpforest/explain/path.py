@@ -111,6 +111,6 @@ def _asked(forest: Forest, row: np.ndarray, asked: int) -> tuple[str, float, str
 
 
 def _category(forest: Forest, row: np.ndarray, column: str) -> str:
-    schema = forest.schema
-    own = [value for value in schema.categories[column] if row[schema.feature_names.index(f"{column}={value}")] > 0.5]
-    return own[0] if own else "none of its categories"
+    categories = forest.schema.categories
+    position = forest.schema.category_positions(row[None, :])[list(categories).index(column)][0]
+    return (*categories[column], "none of its categories")[position]

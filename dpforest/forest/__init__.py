@@ -1,5 +1,6 @@
 """Forests as arrays: structure, prediction, validation, wire codec, JSON."""
 
+from dpforest.forest.class_weights import weigh_classes
 from dpforest.forest.codec import pack, unpack
 from dpforest.forest.forest import Forest, concatenate
 from dpforest.forest.importance import feature_importances
@@ -22,4 +23,5 @@ __all__ = [
     "to_onnx",
     "unpack",
     "validate",
+    "weigh_classes",
 ]

@@ -153,9 +153,8 @@ class Forest:
             rows = X[start : start + _ROWS_WITH_SETS]
             wide = np.empty((len(rows), n_features + len(self.sets)), dtype=X.dtype)
             wide[:, :n_features] = rows
-            for features, numbers in zip(self.schema.category_features, asked, strict=True):
-                has = rows[:, features] > 0.5
-                value = np.where(has.any(axis=1), has.argmax(axis=1), len(features))
+            values = self.schema.category_positions(rows)
+            for features, numbers, value in zip(self.schema.category_features, asked, values, strict=True):
                 members = np.zeros((len(features) + 1, len(numbers)), dtype=X.dtype)
                 members[:-1] = self.sets[np.ix_(numbers, features)].T
                 wide[:, n_features + numbers] = members[value]

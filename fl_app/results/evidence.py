@@ -1,20 +1,19 @@
-"""What was measured about a run: ``attack.json`` in its folder, and ``audit.json`` there or in the folder above.
+"""What was measured about a run: the attack in its folder, and an audit there or in the folder above.
 
 An attack is on one run, an audit about a configuration, whose runs may stand in one folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dpforest.errors import one_line
-from fl_app.results.finished import FinishedRun, read_json
-from fl_app.results.shapes import check_cited_attack, check_cited_audit
-
-AUDIT, ATTACK = "audit.json", "attack.json"
+from fl_app.results.attack import ATTACK
+from fl_app.results.audit_file import AUDIT, KeptAudit, read_audit
+from fl_app.results.finished import FinishedRun
+from fl_app.results.shapes import Misshapen
 
 
 @dataclass(frozen=True)
@@ -23,13 +22,15 @@ class Evidence:
 
     Parameters
     ----------
-    audit, attack : mapping or None
-        As in their files, of which the keys that statements cite are checked; None if there is none of this run.
+    audit : KeptAudit or None
+        None if there is none of this run's method, options and budget.
+    attack : mapping or None
+        As in ``attack.json``; None if there is none of this run.
     remarks : tuple of str
         Files that are there and are not cited, and why.
     """
 
-    audit: Mapping[str, Any] | None
+    audit: KeptAudit | None
     attack: Mapping[str, Any] | None
     remarks: tuple[str, ...] = ()
 
@@ -37,37 +38,34 @@ class Evidence:
 def evidence_of(run: FinishedRun) -> Evidence:
     """Read what was measured about a run."""
     remarks: list[str] = []
-    folder = run.folder
-    audit = _find((folder, folder.parent), AUDIT, check_cited_audit, lambda found: _is_audit_of(found, run), remarks)
-    attack = _find((folder,), ATTACK, check_cited_attack, lambda found: _is_attack_on(found, run), remarks)
-    return Evidence(audit, attack, tuple(remarks))
+    attack = run.attack
+    if attack is not None and not _is_attack_on(attack, run):
+        attack = None
+        remarks.append(_of_another(ATTACK))
+    return Evidence(_find_audit(run, remarks), attack, tuple(remarks))
 
 
-def _find(
-    folders: Sequence[Path],
-    name: str,
-    check: Callable[[Mapping[str, Any]], None],
-    is_of_run: Callable[[Mapping[str, Any]], bool],
-    remarks: list[str],
-) -> Mapping[str, Any] | None:
-    for path in (folder / name for folder in folders):
-        if not path.is_file():
-            continue
+def _find_audit(run: FinishedRun, remarks: list[str]) -> KeptAudit | None:
+    for folder in (run.folder, run.folder.parent):
         try:
-            found = read_json(path)
-            check(found)
-        except (OSError, ValueError) as error:
-            remarks.append(f"{name} is not cited, as it cannot be read: {one_line(str(error), 300)}")
+            audit = read_audit(folder)
+        except Misshapen as error:
+            remarks.append(f"{AUDIT} is not cited: {one_line(str(error), 300)}")
             continue
-        if is_of_run(found):
-            return found
-        remarks.append(f"{name} is not cited, as it is about another configuration than this run's")
+        if audit is not None and _is_audit_of(audit, run):
+            return audit
+        if audit is not None:
+            remarks.append(_of_another(AUDIT))
     return None
 
 
-def _is_audit_of(audit: Mapping[str, Any], run: FinishedRun) -> bool:
+def _of_another(name: str) -> str:
+    return f"{name} is not cited, as it is about another configuration than this run's"
+
+
+def _is_audit_of(audit: KeptAudit, run: FinishedRun) -> bool:
     """Whether an audit is of the method of this run, with its options and its budget; of whatever rows."""
-    theirs, ours = audit["experiment"], run.config
+    theirs, ours = audit.experiment, run.config
     try:
         budgets = [(float(each["privacy"]["epsilon"]), float(each["privacy"]["delta"])) for each in (theirs, ours)]
     except (KeyError, TypeError, ValueError):

@@ -89,7 +89,8 @@ def _matrix(schema: Schema, file: TableFile, table: Table) -> tuple[np.ndarray, 
     }
     for reading in table.readings:
         for row in np.flatnonzero(~reading.fits)[:_NAMED]:
-            wrong.setdefault(int(row), _without_prediction(reading, row))
+            cell = file.columns[reading.name].take(np.array([row])).text()[0]
+            wrong.setdefault(int(row), _without_prediction(reading, row, cell))
     notes = [f"warning: {file.place(row)}: {wrong[row]}" for row in sorted(wrong)[:_NAMED]]
     if (more := int((~good).sum()) - len(notes)) > 0:
         notes.append(f"warning: {file.path.name}: {more} more rows have no prediction")
@@ -99,10 +100,11 @@ def _matrix(schema: Schema, file: TableFile, table: Table) -> tuple[np.ndarray, 
     return X, good, notes
 
 
-def _without_prediction(reading: Reading, row: int) -> str:
+def _without_prediction(reading: Reading, row: int, cell: str) -> str:
     if reading.missing[row] and reading.rule == "drop":
-        return f"{reading.name} is missing, and the model's schema leaves such rows out: there is no prediction"
-    return f"{reading.name} is missing or not understood; fill it, or there is no prediction"
+        return f"{reading.fault(row, cell)}, and the model's schema leaves such rows out: there is no prediction"
+    remedy = "fill" if reading.missing[row] else "correct"
+    return f"{reading.fault(row, cell)}; {remedy} it, or there is no prediction"
 
 
 def _score(forest: Forest, file: TableFile, good: np.ndarray, outcome: np.ndarray) -> str:

@@ -19,7 +19,8 @@ class Ledgers:
     Parameters
     ----------
     blank : Ledger
-        That of a client which has released nothing: budget, unit and trust that every ledger must have.
+        That of a client which has released nothing: budget, unit, trust and unprotected facts that every ledger must
+        have.
     """
 
     blank: Ledger
@@ -70,6 +71,10 @@ class Ledgers:
             # Where sampling left everybody out, that everybody could have been drawn is what was paid for.
             for client in could_train:
                 ledgers[client] = self._planned(side, "could have been asked: counted as spent")
+        for ledger in ledgers.values():
+            for entry in self.blank.entries:
+                if entry not in ledger.entries:
+                    ledger.unprotected(entry.what, entry.note)
         return ledgers
 
     def _planned(self, side: ServerSide, why: str) -> Ledger:

@@ -12,11 +12,12 @@ from scipy import stats
 
 pytest.importorskip("tensorflow")
 
-from baselines.dp_sgd.optimizers import Adam, Sgd
+from baselines.dp_sgd.optimizers import Adam, HalvingSgd, Sgd
 from baselines.dp_sgd.settings import DpSgdSettings
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger import Budget, total_epsilon
 from dpforest.noise import Noise, Secure, Seeded
+from dpforest.schema import Feature, Schema
 
 OPTIONS: dict[str, Any] = {"standardize": "public", "batch": 24, "steps": 5, "learning_rate": 0.5}
 
@@ -217,3 +218,47 @@ def test_optimizers_step_as_written_down() -> None:
     assert sgd.step(gradient) == pytest.approx([0.19, -0.38])
     # The first step of Adam is the learning rate in the direction of the sign.
     assert Adam(0.01, 2).step(gradient) == pytest.approx([0.01, -0.01], rel=1e-4)
+
+
+def test_the_rate_halves_where_the_gradient_has_turned_and_noise_does_not_explain_it() -> None:
+    forth, back = np.array([1.0, 0.0], dtype=np.float32), np.array([-1.0, 0.1], dtype=np.float32)
+    sgd = HalvingSgd(0.8, 0.9, 2, least=0.3, noise=0.1)
+    assert sgd.step(forth) == pytest.approx([0.8, 0.0])
+    assert sgd.step(back) == pytest.approx([-0.4, 0.04]), "without the velocity that led too far"
+    assert sgd.step(forth) == pytest.approx([0.3, 0.0]), "no less than the least"
+    assert sgd.step(back) == pytest.approx([-0.3, 0.03])
+    noisy = HalvingSgd(0.8, 0.0, 2, least=0.3, noise=0.4)
+    noisy.step(forth)
+    assert noisy.step(back) == pytest.approx([-0.8, 0.08]), "three deviations of noise are farther"
+    small = HalvingSgd(0.1, 0.0, 2, least=0.3, noise=0.0)
+    small.step(forth)
+    assert small.step(back) == pytest.approx([-0.1, 0.01]), "a rate below the least stays"
+
+
+def test_noise_alone_hardly_ever_halves_the_rate() -> None:
+    rng = np.random.default_rng(0)
+    sgd = HalvingSgd(1.0, 0.9, 50, least=1e-6, noise=2.0)
+    for _ in range(400):
+        sgd.step(rng.normal(0, 2, 50).astype(np.float32))
+    assert sgd.rate >= 0.25
+
+
+def test_features_that_say_the_same_do_not_throw_a_regression_away() -> None:
+    """The rate that a large budget allows is several times too long for 16 copies of one feature."""
+    schema = Schema(tuple(Feature(f"x{i}", -1, 1) for i in range(16)), target_range=(-2, 2), rows=200)
+    rng = np.random.default_rng(0)
+    z = rng.uniform(-1, 1, 800)
+    X = np.clip(z[:, None] + rng.normal(0, 0.05, (800, 16)), -1, 1)
+    data = {client: (X[client:600:3], 2 * z[client:600:3]) for client in range(3)}
+
+    def left(**options: Any) -> tuple[float, Federation]:
+        federation = run(
+            "dp_sgd", data, rounds=10, clients=3, budget=Budget(30.0, 1e-5), schema=schema, hidden="auto", **options
+        )
+        return float(np.var(federation.predict(0, X[600:]) - 2 * z[600:]) / np.var(2 * z[600:])), federation
+
+    share, federation = left()
+    assert share < 0.05
+    state = federation.states[0].config_records["dp_sgd"]
+    assert 1 / (4 * 17) <= float(str(state["rate"])) < 0.5, "the client keeps its rate from round to round"
+    assert left(learning_rate=1.0)[0] > 0.5, "what is set stays as it is"

@@ -1,9 +1,10 @@
 """``python -m tests.benchmarks.tables``: private learners on single tables, as one Markdown table.
 
-Boosting of this package, DP-EBM (of the optional package ``interpret-core``) at the same epsilon and delta, and
-scikit-learn's gradient boosting without privacy, on Adult and Abalone (``DPFOREST_DATA/tables``) and scikit-learn's
-breast cancer. Means over seeds, each with a test part of its own; the noise is seeded, so no model may be published as
-private.
+Boosting of this package, DP-EBM (of the optional package ``interpret-core``) at the same epsilon and delta, the forest
+or the linear regression of diffprivlib at the same epsilon, and scikit-learn's gradient boosting without privacy, on
+Adult and Abalone (``DPFOREST_DATA/tables``) and scikit-learn's breast cancer. diffprivlib needs an older scikit-learn,
+so the first run makes an environment of its own for it. Means over seeds, each with a test part of its own; the noise
+is seeded, so no model may be published as private.
 """
 
 from __future__ import annotations
@@ -11,10 +12,15 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import subprocess
+import sys
+import tempfile
 import time
+import venv
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +38,8 @@ from dpforest.schema import Schema
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 DELTA = 1e-6
 OURS, WITHOUT, EBM = "dpforest boosting", "gradient boosting without privacy", "DP-EBM"
+DIFFPRIVLIB = "diffprivlib"
+_NEEDED = ("diffprivlib", "scikit-learn<1.6", "numpy<2")
 Fit = Callable[[pd.DataFrame, np.ndarray, Schema, float, int], Any]
 
 
@@ -116,6 +124,66 @@ def _without_gaps(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     return frame.assign(**filled)
 
 
+@cache
+def interpreter_with_diffprivlib() -> Path | None:
+    """This one, or that of an environment of its own under ``DPFOREST_CACHE``, made if it is not there."""
+    if importlib.util.find_spec("diffprivlib"):
+        return Path(sys.executable)
+    folder = Path(os.environ.get("DPFOREST_CACHE", tempfile.gettempdir())).absolute() / "diffprivlib"
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    have = subprocess.run([python, "-c", "import diffprivlib"], capture_output=True).returncode == 0
+    if not have and subprocess.run([python, "-m", "pip", "install", "--quiet", *_NEEDED]).returncode:
+        return None
+    return python
+
+
+@dataclass
+class _Elsewhere:
+    """A model of diffprivlib: trained, and asked at once, in another process."""
+
+    X: np.ndarray
+    y: np.ndarray
+    schema: Schema
+    epsilon: float
+    seed: int
+    seconds: float = field(default=0.0, init=False)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        return np.unique(self.schema.classes)
+
+    def predict_proba(self, frame: pd.DataFrame) -> np.ndarray:
+        schema = self.schema
+        # A linear model cannot tell a categorical column's last value from what the others leave.
+        last = [] if schema.is_classification else [features[-1] for features in schema.category_features]
+        used = np.setdiff1d(np.arange(schema.n_features), last)
+        given = {
+            "X": self.X[:, used], "y": self.y, "X_new": schema.matrix(frame)[:, used],
+            "low": schema.low[used], "high": schema.high[used],
+            "epsilon": self.epsilon, "seed": self.seed, "classes": self.classes_,
+            "target_range": np.array(schema.target_range or ()),
+        }  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "given.npz"
+            np.savez(path, **given)
+            script = Path(__file__).with_name("diffprivlib_side.py")
+            subprocess.run([interpreter_with_diffprivlib(), "-W", "ignore", script, path], check=True)
+            with np.load(path.with_suffix(".out.npz")) as found:
+                self.seconds = float(found["seconds"])
+                return found["predicted"]
+
+    def predict(self, frame: pd.DataFrame) -> np.ndarray:
+        found = self.predict_proba(frame)
+        return self.classes_[found.argmax(axis=1)] if self.schema.is_classification else found
+
+
+def diffprivlib(frame: pd.DataFrame, y: np.ndarray, schema: Schema, epsilon: float, seed: int) -> Any:
+    """Forest of classes or linear regression, with their defaults and our public bounds, at delta 0."""
+    return _Elsewhere(schema.matrix(frame), y.astype(str if schema.is_classification else float), schema, epsilon, seed)
+
+
 def known(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The schema's columns, categories with their public lists."""
     kinds = {name: pd.CategoricalDtype(list(values)) for name, values in schema.categories.items()}
@@ -129,13 +197,15 @@ def measure(table: Table, fit: Fit, epsilon: float, seed: int) -> dict[str, floa
     X, X_test, y, y_test = train_test_split(frame, table.y, test_size=0.2, random_state=seed, stratify=kinds)
     start = time.perf_counter()
     model = fit(X, y, table.schema, epsilon, seed)
-    seconds = {"seconds": time.perf_counter() - start}
+    seconds = time.perf_counter() - start
     if not table.schema.is_classification:
-        return {"R^2": r2_score(y_test, model.predict(X_test)), **seconds}
+        r2 = r2_score(y_test, model.predict(X_test))
+        return {"R^2": r2, "seconds": getattr(model, "seconds", seconds)}
     positive = list(model.classes_).index(table.schema.classes[1])
     score = model.predict_proba(X_test)[:, positive]
     auc = roc_auc_score(y_test == table.schema.classes[1], score)
-    return {"AUC": auc, "accuracy": accuracy_score(y_test, model.predict(X_test)), **seconds}
+    accuracy = accuracy_score(y_test, model.predict(X_test))
+    return {"AUC": auc, "accuracy": accuracy, "seconds": getattr(model, "seconds", seconds)}
 
 
 def lines(table: Table, seeds: int, epsilons: tuple[float, ...]) -> Iterator[str]:
@@ -143,6 +213,8 @@ def lines(table: Table, seeds: int, epsilons: tuple[float, ...]) -> Iterator[str
     learners: list[tuple[str, Fit, tuple[float, ...]]] = [(OURS, ours, epsilons), (WITHOUT, without_privacy, (np.inf,))]
     if importlib.util.find_spec("interpret"):
         learners.insert(1, (EBM, dp_ebm, epsilons))
+    if interpreter_with_diffprivlib():
+        learners.insert(-1, (DIFFPRIVLIB, diffprivlib, epsilons))
     for learner, fit, asked in learners:
         for epsilon in asked:
             found = pd.DataFrame([measure(table, fit, epsilon, seed) for seed in range(seeds)])
@@ -161,6 +233,8 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.filterwarnings("ignore", module="interpret")
     if not importlib.util.find_spec("interpret"):
         print(f"{EBM} is left out: pip install interpret-core")
+    if not interpreter_with_diffprivlib():
+        print(f"{DIFFPRIVLIB} is left out: it could not be installed")
     found = list(tables())
     print("\n| table | learner | epsilon | AUC | accuracy | R^2 | seconds |\n" + "| --- " * 7 + "|")
     for table in found:

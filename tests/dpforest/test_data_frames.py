@@ -165,8 +165,14 @@ def test_gaps_follow_the_rule(estimator: type) -> None:
     gaps.loc[1::5, "site"] = None
     gaps.loc[2::5, "member"] = pd.NA
     whole = gaps.notna().all(axis=1).to_numpy()
-    with pytest.raises(SchemaError, match="row 0: column 'age' is '', which is missing"):
-        make(estimator).fit(gaps, y)
+    refused = "row 0: column 'age' is '', which is missing: fill it, or set missing=\"branch\", which keeps the row, or"
+    for use in (lambda: make(estimator).fit(gaps, y), lambda: make(estimator).fit(table, y).predict(gaps)):
+        with pytest.raises(SchemaError, match=refused):
+            use()
+    with pytest.raises(
+        SchemaError, match=r"'west', which is not among its categories .*: add it to categories or drop"
+    ):
+        make(estimator).fit(table.assign(site="west"), y)
     left_out = make(estimator, missing="drop").fit(gaps, y)
     assert (left_out.predict(table) == make(estimator).fit(table[whole], y[whole]).predict(table)).all()
     with pytest.raises(SchemaError, match=r"row 0: .*leaves such rows out \(missing: drop\)"):

@@ -31,7 +31,8 @@ _HEAD = """\
 # Take out columns that only name a row. missing: branch keeps rows with missing cells; drop leaves them out.
 """
 _FROM_DATA = """\
-# BOUNDS, CATEGORIES AND CLASSES WERE READ OFF THE DATA: no guarantee holds for what is trained with this schema.
+# BOUNDS, CATEGORIES AND CLASSES WERE READ OFF THE DATA: no guarantee holds for what is trained with this schema. Write
+# public ones in their place, and take each column that you have done so for out of from_data.
 """
 
 
@@ -72,11 +73,15 @@ def draft_schema(
         plain["classes"] = facts.values(target)
     plain["missing"] = "branch"
     plain["features"] = [item for name in others if (item := facts.feature(name)) is not None]
+    if from_data:
+        kept = [target, *(item["name"] for item in plain["features"])]
+        plain["from_data"] = [name for name in kept if name in facts.read]
     text = yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, allow_unicode=True, width=120)
     if from_data:
         facts.notes.append(
             "warning: bounds, categories and classes were read off the data and say something about the people in it: "
-            "no guarantee holds for what is trained with this schema, until you write public ones in their place"
+            "no guarantee holds for what is trained with this schema, until you write public ones in their place and "
+            "take the columns out of from_data"
         )
     return _HEAD + (_FROM_DATA if from_data else "") + text, facts.notes
 
@@ -89,6 +94,8 @@ class _Facts:
         self._from_data = from_data
         self._ask = ask
         self.notes: list[str] = []
+        self.read: set[str] = set()
+        """Columns of which bounds or values were read off the data."""
 
     def feature(self, name: str) -> dict[str, Any] | None:
         """A column as an item of a schema file; None where it cannot be one."""
@@ -119,6 +126,7 @@ class _Facts:
     def bounds(self, name: str) -> tuple[Any, Any]:
         """Smallest and largest value."""
         if self._from_data:
+            self.read.add(name)
             numbers = self._file.numbers(name)
             numbers = numbers[np.isfinite(numbers)]
             if not len(numbers):
@@ -129,6 +137,7 @@ class _Facts:
     def values(self, name: str) -> list[str] | str:
         """All values of a column."""
         if self._from_data:
+            self.read.add(name)
             text = self._file.text(name)
             missing = NaValues(NA_VALUES).among_text(text)
             return sorted({cell for cell, gap in zip(text, missing, strict=True) if not gap})

@@ -59,7 +59,8 @@ def check_table(path: Path, schema: Schema, client_column: str | None = None) ->
     names = [*schema.columns, schema.target, *([] if client_column is None else [client_column])]
     file = read_table(path, names)
     table = file.read(schema, file.columns[schema.target])
-    found = [*_unreadable(file)]
+    found = [f"warning: no guarantee holds: {schema.leak}"] if schema.leak else []
+    found += _unreadable(file)
     for reading in table.readings:
         found += _of_column(file, reading)
     found += _out_of_bounds(file, table, schema)

@@ -206,8 +206,10 @@ def test_a_draft_from_the_data_says_that_no_guarantee_holds(tmp_path: Path, caps
     assert schema.classes == ("no", "yes")
     assert schema.categories == {"site": ("north", "south", "missing")}
     assert (schema.features[0].low, schema.features[0].high) == (30, 50)
+    assert schema.from_data == ("outcome", "age", "site"), "not the truth column, whose bounds are known"
     file = str(tmp_path / "table.parquet")
     assert dpforest(["data", "check", file, "--schema", str(tmp_path / "schema.yaml")]) == 0
+    assert "warning: no guarantee holds: bounds, categories or classes of" in capsys.readouterr().out
 
 
 def test_a_draft_names_columns_that_tell_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,8 +65,10 @@ def test_rows_with_a_gap_have_no_prediction_and_are_named(model: Path, capsys: p
     assert frame["prediction"].fillna("").tolist() == ["", "rest", "", ""]
     assert frame["probability_rest"].isna().tolist() == [True, False, True, True]
     printed = capsys.readouterr().out
-    for line, column in ((2, "acc"), (4, "hr"), (5, "side")):
-        assert f"warning: new.csv, line {line}: {column} is missing or not understood; fill it" in printed
+    for line, column in ((2, "acc"), (4, "hr")):
+        assert f"warning: new.csv, line {line}: column {column!r} is '', which is missing; fill it" in printed
+    unlisted = "column 'side' is 'up', which is not among its categories ['left', 'right']; correct it"
+    assert f"warning: new.csv, line 5: {unlisted}, or there is no prediction" in printed
 
 
 def test_records_that_cannot_be_read_are_named_and_the_others_predicted(
@@ -112,7 +114,7 @@ def test_a_row_longer_than_the_header_is_not_predicted_by_position(
         ("hr,acc,side\n", "new.csv, line 2: no rows below the header"),
         (
             "hr,acc,side\n,0,left\n",
-            "no row can be predicted: new.csv, line 2: hr is missing or not understood; fill it",
+            "no row can be predicted: new.csv, line 2: column 'hr' is '', which is missing; fill it",
         ),
         ("hr,acc,side\n1,80,0,left\n", "no row can be predicted: new.csv, line 2: more cells than the header"),
         ("hr,side\n1,left\n", "new.csv, line 1: no column 'acc'; add or rename it, there are hr, side"),

@@ -115,11 +115,14 @@ def test_names_are_text(tmp_path: Path) -> None:
 
 def audit_of(**values: Any) -> dict[str, Any]:
     """As ``audit.json`` has it, of a made-up run."""
-    found = {"by": "all that goes out", "repetitions": 4000, "epsilon": 0.527, "mu": 0.0}
+    rates = {"hits": 800, "draws": 1000, "false_hits": 10, "false_draws": 1000}
+    found = {"by": "all that goes out", "rates": rates, "repetitions": 4000, "epsilon": 0.527, "mu": 0.0}
     result = {"epsilon": 1.0, "delta": 0.0, "confidence": 0.95, "violated": False, "has_power": True, "found": found,
               "half_noise": found | {"epsilon": 1.564}}  # fmt: skip
     experiment = {"strategy": {"name": "one_shot"}, "privacy": {"epsilon": 1.0, "delta": 0.0}}
-    return {"version": 1, "method": "one_shot", "claims": True, "violated": False, "culprits": [], "result": result,
+    return {"version": 1, "method": "one_shot", "claims": True, "violated": False,
+            "culprits": [], "leaks": [], "releases": [], "worlds": [], "seconds": 60.0,
+            "guarantee": "", "unit": "record", "neighbours": "a record alone", "result": result,
             "created": "2026-01-31T12:00:00+00:00", "dpforest": "0.1.0", "experiment": experiment,
             **values}  # fmt: skip
 
@@ -128,7 +131,10 @@ def attack_on(**values: Any) -> dict[str, Any]:
     """As ``attack.json`` has it."""
     line = {"of": "this method", "level": "file", "attack": HOSTILE, "whose": "this model",
             "area": [0.551, 0.5, 0.6], "balanced_accuracy": [0.53, 0.5, 0.56]}  # fmt: skip
-    return {"method": "one_shot", "epsilon": 1.0, "delta": 0.0, "models": 12, "records": 300, "membership": [line],
+    line |= {"true_positives": {}, "members": 240, "others": 60}
+    return {"method": "one_shot", "epsilon": 1.0, "delta": 0.0, "holds": True, "models": 12, "records": 300,
+            "seconds": 1.0, "membership": [line], "allowed": None, "influence": None, "controls": [],
+            "reconstruction": {"lines": [], "note": ""}, "attributes": {"lines": [], "note": ""},
             "words": ["Only epsilon bounds it."], **values}  # fmt: skip
 
 
@@ -139,7 +145,7 @@ def test_audits_and_attacks_are_cited(tmp_path: Path) -> None:
     (run / "attack.json").write_text(json.dumps(attack_on()))
     page = write_statement(run)
     text = words_of(page)
-    assert "claimed epsilon 1; measured, with 95.0 per cent confidence, at least 0.527" in text
+    assert "claimed epsilon 1; measured, with 95 per cent confidence, at least 0.527" in text
     assert "With half the noise it measured 1.564: it would have seen such a fault." in text
     assert "0.551 [0.500, 0.600]" in text
     assert "Only epsilon bounds it." in text
@@ -161,8 +167,6 @@ def test_a_refuted_claim_is_named(tmp_path: Path) -> None:
         ("audit.json", json.dumps(audit_of(experiment={"strategy": {"name": "boost"}, "privacy": {}}))),
         ("audit.json", json.dumps(audit_of(experiment={"privacy": {"epsilon": [], "delta": 0}}))),
         ("attack.json", json.dumps(attack_on(epsilon=3.0))),
-        ("attack.json", json.dumps(attack_on(membership=[{"of": "this method"}]))),
-        ("attack.json", json.dumps(attack_on(words="all"))),
     ],
 )
 def test_what_cannot_be_cited_is_named(tmp_path: Path, name: str, content: str) -> None:
