@@ -117,7 +117,7 @@ def _unknown(arguments: Sequence[str]) -> int:
 def help_text() -> str:
     """All commands on one screen."""
     usage = "usage: dpforest COMMAND ...\n\nPrivate decision forests across data owners."
-    more = "dpforest COMMAND --help has examples; dpforest run --options shows every option.\ndpforest --version"
+    more = "dpforest COMMAND --help has examples; dpforest run --options shows every option; dpforest --version."
     return f"{_list_of(list(COMMANDS), usage)}\n\n{more}"
 
 

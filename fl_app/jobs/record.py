@@ -15,7 +15,6 @@ from dpforest.ledger import rounded_up
 from fl_app.engine.comparisons import add_comparison_runs
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.run import Run, run_experiment
-from fl_app.report.statement import write_statement
 from fl_app.results.mlflow import MlflowTracker, TrackingError
 from fl_app.results.run_folder import RunFolder, is_being_written
 from fl_app.results.text import client_table, run_table
@@ -95,6 +94,8 @@ def run_job(
 
 def _add_statement(files: Path, name: str) -> None:
     """Write the statement of a run among its files; a run whose numbers no report can show goes without one."""
+    from fl_app.report.statement import write_statement  # takes long to import, and runs that fail early never need it
+
     try:
         write_statement(files, name)
     except DPForestError as error:

@@ -137,7 +137,7 @@ def test_a_statement_that_cannot_be_made_costs_no_run_but_a_full_disk_does(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("fl_app.jobs.record.write_statement", fail)
+    monkeypatch.setattr("fl_app.report.statement.write_statement", fail)
     folder = tmp_path / "run"
     experiment = to_experiment(compose_config(["strategy.trees=1"]))
     if is_kept:
