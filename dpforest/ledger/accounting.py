@@ -227,6 +227,13 @@ def _composed_epsilon(
     delta: float,
     grid: float,
 ) -> float:
+    return float(_composed_losses(pure, mu, sampled, grid).get_epsilon_for_delta(delta))
+
+
+@lru_cache(maxsize=2)  # for who asks for several deltas in turn; one may have millions of points
+def _composed_losses(
+    pure: tuple[tuple[float, int], ...], mu: float, sampled: tuple[tuple[float, float, int], ...], grid: float
+) -> Any:
     # Imported here: it takes a second, and a run with one pure epsilon never needs it.
     from dp_accounting.pld import common, privacy_loss_distribution
 
@@ -242,7 +249,7 @@ def _composed_epsilon(
     total = parts[0]
     for part in parts[1:]:
         total = total.compose(part)
-    return float(total.get_epsilon_for_delta(delta))
+    return total
 
 
 def _grid(

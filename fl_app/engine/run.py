@@ -235,6 +235,7 @@ def _privacy(experiment: Experiment, result: FederatedResult) -> dict[str, Any]:
     return {
         **guarantee.to_dict(),
         "record": experiment.source.record,
+        "records_an_hour": experiment.source.records_an_hour,
         "note": "; ".join(notes),
         "evaluation": _about_evaluation(result),
         "noise": "seeded: for simulation only" if result.noise == "seeded" else "secure",

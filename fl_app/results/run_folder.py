@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from fl_app.engine.run import Run
 
 FAILED = "FAILED.txt"
 FOREST = "forest.json"
+STATEMENT = "statement.html"
 OVERRIDES = "overrides.yaml"  # of a run that failed before it had a configuration
 _IN_PROVENANCE = ("guarantee", "epsilon", "delta", "unit", "record", "trust", "noise")
 PARTIAL = ".partial-"
@@ -108,6 +109,17 @@ class RunFolder:
                 write_provenance(run, folder / "model" / FOREST)
             # Last, as it makes the run a finished one.
             (folder / "metrics.json").write_text(json.dumps(run.metrics, indent=1, allow_nan=False), encoding="utf-8")
+
+    def add(self, write: Callable[[Path], object]) -> None:
+        """Let somebody write more files into the folder before it is shown, knowing what is there already.
+
+        Raises
+        ------
+        OutputError
+            They cannot be written.
+        """
+        with self._written():
+            write(self._partial)
 
     @contextmanager
     def _claimed(self) -> Iterator[None]:

@@ -28,7 +28,8 @@ from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs.record import run_job
 from fl_app.report.page import write_report
 from fl_app.results.finished import read_run
-from fl_app.results.run_folder import find_runs
+from fl_app.results.ledger_check import check_ledgers
+from fl_app.results.run_folder import OutputError, find_runs
 from strategies import registry
 from strategies.method import (
     Arrays,
@@ -44,7 +45,16 @@ from strategies.method import (
 )
 from strategies.metrics import memorization_rate
 
-FILES = {"config.yaml", "metrics.json", "rounds.csv", "clients.csv", "privacy.json", "run.log", "model"}
+FILES = {
+    "config.yaml",
+    "metrics.json",
+    "rounds.csv",
+    "clients.csv",
+    "privacy.json",
+    "run.log",
+    "model",
+    "statement.html",
+}
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +126,39 @@ def test_every_client_spent_the_budget_and_no_more(watch: tuple[Path, Any]) -> N
         # The growers split epsilon over depths: the shares of all entries add up by plain composition.
         assert sum(entry["epsilon"] * entry["times"] for entry in ledger["entries"]) == pytest.approx(1)
     assert privacy["noise"].startswith("seeded")
+
+
+def test_its_statement_and_its_ledgers_say_the_same(watch: tuple[Path, Any]) -> None:
+    folder, _ = watch
+    page = (folder / "statement.html").read_text(encoding="utf-8")
+    assert "epsilon at most 1 (pure, delta 0), for one record" in page
+    assert "Run watch: method one_shot" in page
+    assert "An hour of recording: at most 3,601 records" in page
+    check = check_ledgers(folder)
+    assert check.holds
+    assert all(claim.difference == pytest.approx(0, abs=1e-9) for claim in check.claims)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_kept"), [(DPForestError("odd numbers"), True), (OSError(28, "No space left"), False)]
+)
+def test_a_statement_that_cannot_be_made_costs_no_run_but_a_full_disk_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception, is_kept: bool
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("fl_app.report.statement.write_statement", fail)
+    folder = tmp_path / "run"
+    experiment = to_experiment(compose_config(["strategy.trees=1"]))
+    if is_kept:
+        run_job(experiment, InProcessGrid(client_app, 10), folder)
+        assert "no statement: odd numbers" in caplog.text
+        assert {path.name for path in folder.iterdir()} == FILES - {"statement.html"}
+    else:
+        with pytest.raises(OutputError, match="No space left"):
+            run_job(experiment, InProcessGrid(client_app, 10), folder)
+        assert find_runs([tmp_path]) == []
 
 
 def test_golden_run(tmp_path: Path) -> None:
