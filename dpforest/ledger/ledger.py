@@ -117,6 +117,12 @@ class Ledger:
         """Write down that something about the data went out without protection."""
         self._entries.append(Entry(what, "none", protected=False, note=why))
 
+    def copy(self) -> Ledger:
+        """Another ledger with the same lines."""
+        same = Ledger(self.budget, self.unit, self.trust)
+        same._entries = [*self._entries]
+        return same
+
     def includes(self, earlier: Ledger) -> bool:
         """Whether all that an earlier state of the ledger had is still there."""
         return _counted(earlier._entries) <= _counted(self._entries)

@@ -1,6 +1,6 @@
 """Mechanisms: each draws its noise and writes its cost to the ledger; nothing else touches data."""
 
-from dpforest.mechanisms.base import Cost, Mechanism, Paid
+from dpforest.mechanisms.base import Cost, Mechanism, Paid, Witness, witnessed
 from dpforest.mechanisms.counts import DiscreteLaplaceCounts
 from dpforest.mechanisms.gaussian import DiscreteGaussianSums
 from dpforest.mechanisms.real_sums import GaussianSums
@@ -16,5 +16,7 @@ __all__ = [
     "Mechanism",
     "Paid",
     "Selection",
+    "Witness",
     "whole_numbers",
+    "witnessed",
 ]

@@ -7,8 +7,11 @@ under another mechanism's line the ledger would show a cost that was never paid.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from typing import Protocol
 
 import numpy as np
 
@@ -70,7 +73,7 @@ class Mechanism(ABC):
         """
         self._check_own(entry)
         ledger.charge(entry)
-        return Paid(self, ledger, entry.times)
+        return Paid(self, ledger, entry.times, entry.what)
 
     def resume(self, entry: Entry, ledger: Ledger, drawn: int) -> Paid:
         """What is left of a line that an earlier message has charged, after ``drawn`` of its releases.
@@ -83,7 +86,7 @@ class Mechanism(ABC):
         self._check_own(entry)
         if entry not in ledger.entries:
             raise DPForestError(f"ledger entry {entry.what!r} has not been charged: charge it before drawing")
-        return Paid(self, ledger, entry.times - drawn)
+        return Paid(self, ledger, entry.times - drawn, entry.what)
 
     def release(self, values: np.ndarray, entry: Entry, ledger: Ledger, noise: Noise) -> np.ndarray:
         """Charge a line and draw all its releases at once; see `charge`.
@@ -104,13 +107,34 @@ class Mechanism(ABC):
             )
 
 
+class Witness(Protocol):
+    """Who stands where noise is drawn, for audits: it sees what goes into a mechanism and decides what comes out."""
+
+    def draw(self, what: str, mechanism: Mechanism, values: np.ndarray, noise: Noise) -> np.ndarray:
+        """What goes out instead of the values under the ledger line ``what``."""
+
+
+_WITNESS: ContextVar[Witness | None] = ContextVar("witness", default=None)
+
+
+@contextmanager
+def witnessed(witness: Witness) -> Iterator[None]:
+    """Let an audit witness all draws of this thread."""
+    token = _WITNESS.set(witness)
+    try:
+        yield
+    finally:
+        _WITNESS.reset(token)
+
+
 class Paid:
     """Releases that a ledger has been charged for; made by `Mechanism.charge` and `Mechanism.resume`."""
 
-    def __init__(self, mechanism: Mechanism, ledger: Ledger, left: int) -> None:
+    def __init__(self, mechanism: Mechanism, ledger: Ledger, left: int, what: str) -> None:
         self.mechanism = mechanism
         self._ledger = ledger
         self._left = left
+        self._what = what
 
     @property
     def left(self) -> int:
@@ -126,7 +150,7 @@ class Paid:
             Fewer are left of what was paid for.
         """
         self._take(times)
-        return self.mechanism._noised(values, noise)
+        return self._draw(self.mechanism, values, noise)
 
     def draw_parts(self, parts: Sequence[tuple[Mechanism, np.ndarray, Noise]]) -> list[np.ndarray]:
         """One Gaussian release in parts, each with a mechanism of its own: together they cost what was paid.
@@ -144,7 +168,13 @@ class Paid:
         if sum(part.cost.mu**2 for part, _, _ in parts) > paid.mu**2 * (1 + _ROUNDING):
             raise BudgetExceeded(f"the parts of a release cost more than the mu of {paid.mu:.6g} that was paid for it")
         self._take(1)
-        return [part._noised(values, noise) for part, values, noise in parts]
+        return [self._draw(part, values, noise) for part, values, noise in parts]
+
+    def _draw(self, mechanism: Mechanism, values: np.ndarray, noise: Noise) -> np.ndarray:
+        witness = _WITNESS.get()
+        if witness is None:
+            return mechanism._noised(values, noise)
+        return witness.draw(self._what, mechanism, values, noise)
 
     def _take(self, times: int) -> None:
         if not 1 <= times <= self._left:

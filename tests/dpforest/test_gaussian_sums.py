@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from privacy_check import HalvedNoise
 from scipy.special import log_ndtr
 from scipy.stats import beta
 
+from dpforest.audit import HalvedNoise
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger import Budget, Ledger, gaussian_mu
 from dpforest.mechanisms import DiscreteGaussianSums

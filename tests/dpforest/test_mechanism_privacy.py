@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from privacy_check import HalvedNoise, certain_loss
 
+from dpforest.audit import HalvedNoise, certain_loss
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger import Budget, Ledger
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, Selection

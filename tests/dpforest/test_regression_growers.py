@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from privacy_check import HalvedNoise, certain_loss
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from dpforest.audit import HalvedNoise, certain_loss
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.forest import Limits, validate
 from dpforest.growers.own_values import grow_with_own_values

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from privacy_check import HalvedNoise, certain_loss
 
+from dpforest.audit import HalvedNoise, certain_loss
 from dpforest.growers import GrowerSettings, grow_classifier, resolve
 from dpforest.ledger import Budget, Ledger
 from dpforest.noise import Seeded

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privacy_check import HalvedNoise, certain_loss
 from users import SCHEMA, client_task, rows
 
+from dpforest.audit import HalvedNoise, certain_loss
 from dpforest.errors import BudgetExceeded
 from dpforest.ledger import Budget
 from dpforest.noise import Noise, Seeded

@@ -1,0 +1,65 @@
+"""The likelihoods that the best test rests on: held against the samplers themselves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpforest.audit.likelihood import log_ratio
+from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, GaussianSums, Mechanism, Selection
+from dpforest.noise import Seeded
+
+N = 40_000
+SCORES = np.array([40, 0, 90, 100, 20] + [3] * 20)
+RAISED = SCORES + np.array([0, 100, 30, 0, 100] + [0] * 20)
+CASES = {
+    "Laplace": (DiscreteLaplaceCounts(0.7), np.array([3, 4]), np.array([2, 4])),
+    "Gaussian": (DiscreteGaussianSums.for_mu(1.0, 50**2), np.array([40, 7]), np.array([10, 47])),
+    "real": (GaussianSums(1.0, 1.3), np.array([0.6, 0.8]), np.zeros(2)),
+    "permute and flip": (Selection(1.0, 100), RAISED[None], SCORES[None]),
+    "exponential": (Selection(1.0, 100, "exponential"), RAISED[None], SCORES[None]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_the_record_the_ratio_of_likelihoods_is_one_on_average(name: str) -> None:
+    mechanism, inside, outside = CASES[name]
+    noise, draws = Seeded(0), N // 10 if name == "permute and flip" else N
+    ratios = np.array([log_ratio(mechanism, mechanism._noised(outside, noise), inside, outside) for _ in range(draws)])
+    error = np.exp(ratios).std() / math.sqrt(draws)
+    assert abs(np.exp(ratios).mean() - 1) < 5 * error
+    if mechanism.cost.epsilon:
+        assert np.abs(ratios).max() <= mechanism.cost.epsilon * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["permute_and_flip", "exponential"])
+def test_chances_of_a_choice_are_those_of_the_sampler(kind: str) -> None:
+    mechanism = Selection(1.0, 100, kind)  # type: ignore[arg-type]
+    picked = mechanism._noised(np.tile(SCORES, (N, 1)), Seeded(1))
+    raised = mechanism._noised(np.tile(RAISED, (N, 1)), Seeded(2))
+    for candidate in (1, 2, 3):
+        counts = (raised == candidate).sum(), (picked == candidate).sum()
+        said = log_ratio(mechanism, np.array([candidate]), RAISED[None], SCORES[None])
+        assert said == pytest.approx(math.log(counts[0] / counts[1]), abs=5 * math.sqrt(sum(1 / c for c in counts)))
+
+
+@pytest.mark.parametrize(
+    "mechanism", [DiscreteLaplaceCounts(math.inf), DiscreteGaussianSums(0.0, 1), Selection(math.inf, 1)]
+)
+def test_without_noise_a_release_is_certain(mechanism: Mechanism) -> None:
+    inside, outside = np.array([[0, 5]]), np.array([[5, 0]])
+    for values, sign in ((inside, 1), (outside, -1)):
+        drawn = mechanism._noised(values, Seeded(0))
+        assert sign * log_ratio(mechanism, drawn, inside, outside) > 100
+
+
+def test_a_mechanism_of_somebody_else_is_known_by_closeness() -> None:
+    class Theirs(Mechanism):
+        cost = DiscreteLaplaceCounts(0.5).cost  # type: ignore[assignment]
+
+        def _noised(self, values, noise):
+            return values
+
+    assert log_ratio(Theirs(), np.array([3.0]), np.array([3.0]), np.array([1.0])) > 0  # type: ignore[abstract]

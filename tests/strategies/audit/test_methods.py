@@ -1,0 +1,219 @@
+"""A short audit of every method, with half its noise too, with error rates far below what a test may have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hand_made import SCHEMA, table_rows
+
+from dpforest.errors import DPForestError
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
+from dpforest.ledger import Budget, Entry, gaussian_mu
+from dpforest.mechanisms import DiscreteLaplaceCounts
+from dpforest.schema import Schema
+from dpforest.settings import Settings
+from strategies import registry
+from strategies.audit import MethodAudit, Subject, audit_method
+from strategies.method import ClientSide, ClientTask, Method, Protection, Public, Released, ServerSide, Task, Update
+from strategies.one_shot import client as one_shot_client
+from strategies.registry import get_method
+
+CONFIDENCE = 0.99  # with fixed seeds; that no guarantee is found broken by chance, with far more
+SURE = 1 - 1e-6
+PURE, GAUSSIAN = {"epsilon": 1.0}, {"epsilon": 8.0, "delta": 1e-6}
+GROWN = {
+    "depth": 1,
+    "trees": 1,
+    "validation_share": 0,
+    "slices": 1,
+    "features": 2,
+    "vote_share": 0.02,
+    "size_share": 0.02,
+}
+# Small ones, whose budget is spent in few releases: there an audit of few repetitions sees most of it.
+CASES: dict[str, dict[str, Any]] = {
+    "one_shot": {"depth": 1, "trees": 1, "leaf_share": 0.9, **PURE},
+    "standalone": {"depth": 1, "trees": 1, "leaf_share": 0.9, **PURE},
+    "ldp_bagging": {"depth": 1, "rounds": 2, "leaf_share": 0.9, **PURE},
+    "fext": {"depth": 1, "trees": 1, "rounds": 1, "leaf_share": 0.9, **PURE},
+    "pp_fgrf": {**GROWN, **PURE},
+    "pp_fprf": {**GROWN, "k": 1, "functions": 2, "buckets": 2, **PURE},
+    "boost": {"depth": 1, "trees_per_round": 1, "rounds": 2, "bins": 8, "cuts": 3, **GAUSSIAN},
+    "dp_sgd": {"hidden": [], "rounds": 1, "steps": 2, **GAUSSIAN},
+    "dp_fedavg": {"rounds": 2, "clients": 4, **GAUSSIAN},
+}
+MORE: dict[str, dict[str, Any]] = {
+    "boost, pure": {"pure": True, "depth": 1, "trees_per_round": 1, "rounds": 1, "count_share": 9.0, **PURE},
+    "boost, shared": {**CASES["boost"], "trust": "shared"},
+}
+UNPROTECTED: dict[str, dict[str, Any]] = {
+    "fext": {"accounting": "published", "trees": 1, "rounds": 1, "epsilon": 1.0},
+    "ldp_bagging": {"accounting": "published", "rounds": 1, "epsilon": 1.0},
+    "pp_fgrf": {**GROWN, "accounting": "published", "epsilon": 1.0},
+}
+_OF_RUN = ("epsilon", "delta", "rounds", "clients", "trust")
+NETWORKS = ("dp_sgd", "dp_fedavg")
+
+
+def subject(name: str, case: dict[str, Any], secure: bool = False) -> Subject:
+    """A method on a table of two columns."""
+    method = get_method(name.split(",")[0])
+    settings = method.settings.from_mapping({k: v for k, v in case.items() if k not in _OF_RUN}, name)
+    schema = Schema.from_dict(SCHEMA | ({"classes": ["low", "high"]} if "ldp" in name else {})).with_rows(200)
+    X, y = table_rows(40)
+    rows = schema.check_matrix(X)[0], np.minimum(y, schema.n_outputs - 1)
+    budget = Budget(case["epsilon"], case.get("delta", 0.0))
+    rounds, clients = case.get("rounds", method.default_rounds), case.get("clients", 3)
+    protection = method.protection(settings, trust=case.get("trust"))
+    task = Task(schema, settings, budget, rounds, clients, 0, **protection.for_task())
+    return Subject(method.name, task, [rows], rows, "secure" if secure else "seeded")
+
+
+def audited(name: str, case: dict[str, Any], repetitions: int = 1000, **options: Any) -> MethodAudit:
+    if name in NETWORKS:
+        pytest.importorskip("tensorflow")
+    return audit_method(subject(name, case, **options), repetitions=repetitions, confidence=CONFIDENCE)
+
+
+def check_holds(found: MethodAudit) -> None:
+    """That nothing is refuted by the repetitions, which chance alone would do in one of a million such tests."""
+    claim, rates = found.result.claim, found.result.found.rates
+    assert found.claims
+    assert found.leaks == ()
+    if found.result.found.mu:
+        assert rates.mu(SURE) <= gaussian_mu(claim.epsilon, claim.delta)
+    else:
+        assert rates.epsilon(claim.delta, SURE) <= claim.epsilon
+    assert found.field is None or found.field.rates.epsilon(claim.delta, SURE) <= claim.epsilon
+
+
+def test_every_method_is_here() -> None:
+    files = (Path(__file__).parents[3] / "conf" / "strategy").glob("*.yaml")
+    groups = [yaml.safe_load(file.read_text()) for file in files]
+    names = {group.get("strategy", group)["name"] for group in groups if "name" in group.get("strategy", group)}
+    guaranteed = {name for name in names if get_method(name).uses_budget} - {"dp_fedavg_published"}
+    assert guaranteed - {"lrf"} <= set(CASES)
+
+
+@pytest.mark.parametrize("name", [*CASES, *MORE])
+def test_a_guarantee_holds_and_half_the_noise_is_caught(name: str) -> None:
+    found = audited(name, CASES.get(name) or MORE[name], 500 if "shared" in name else 1000)
+    check_holds(found)
+    assert found.result.has_power, str(found.result)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("dp_sgd", "standalone", "pp_fgrf")])
+def test_cryptographic_noise_holds_too(name: str) -> None:
+    found = audited(name, CASES[name], 200, secure=True)
+    check_holds(found)
+    assert found.result.found.repetitions == 200
+
+
+@pytest.mark.parametrize("name", UNPROTECTED)
+def test_what_guarantees_nothing_is_said_to_and_its_leak_is_shown(name: str) -> None:
+    found = audited(name, UNPROTECTED[name], 400)
+    assert not found.claims
+    assert not found.violated, "there was nothing to hold"
+    assert found.guarantee.startswith("guarantee: none")
+    assert found.result.found.epsilon > 1.0, "what the setting calls epsilon is refuted"
+
+
+def test_who_sends_nothing_has_nothing_to_audit() -> None:
+    found = audited("lrf", {"trees": 2, "epsilon": 1.0}, 100)
+    assert found.silent
+    assert found.result.found.epsilon == 0.0
+
+
+def test_too_few_repetitions_say_how_many_are_needed() -> None:
+    with pytest.raises(DPForestError, match=r"30 repetitions are too few to refute epsilon 1 .* --repetitions \d+"):
+        audited("one_shot", CASES["one_shot"], 30)
+
+
+def test_a_field_that_follows_from_rows_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    grow = one_shot_client.grow_trees
+
+    def telling(task: Any, X: np.ndarray, y: np.ndarray) -> Any:
+        grown = grow(task, X, y)
+        return replace(grown, metrics={"rows": float(len(y))})
+
+    monkeypatch.setattr(one_shot_client, "grow_trees", telling)
+    found = audited("one_shot", CASES["one_shot"] | {"rows": "noised"}, 400)
+    assert found.violated
+    assert any(culprit.startswith("rows, which does not follow") for culprit in found.culprits)
+
+
+def test_a_release_with_too_small_a_scale_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale = DiscreteLaplaceCounts.scale.fget
+    monkeypatch.setattr(DiscreteLaplaceCounts, "scale", property(lambda self: scale(self) / 4))  # type: ignore[misc]
+    found = audited("one_shot", CASES["one_shot"] | {"leaf_share": 0.8})
+    assert found.violated
+    assert found.culprits[0] == "class counts of the leaves"
+
+
+class Careless(ClientSide[Any]):
+    """Noises what it counts, and besides sends what no mechanism has let through, or as many counts as rows say."""
+
+    fault = ""
+
+    def train(self, task: ClientTask[Any], X: np.ndarray, y: np.ndarray, arrays: Any) -> Update:
+        if self.fault == "public":
+            return Update(Public({"rows": np.array([len(y)])}))
+        counts = np.bincount(y, minlength=0 if self.fault == "shape" else 3)
+        mechanism = DiscreteLaplaceCounts(1.0)
+        noised = mechanism.release(counts, mechanism.entry("counts"), task.ledger, task.noise("counts"))
+        return Update(Released(task.ledger, {"counts": noised}))
+
+    def predict(self, task: ClientTask[Any], X: np.ndarray, arrays: Any) -> np.ndarray:
+        raise NotImplementedError
+
+
+class Collecting(ServerSide[Any]):
+    """Collects."""
+
+    def planned(self) -> list[Entry]:
+        return []
+
+    def aggregate(self, exchange: int, updates: Any) -> None:
+        return None
+
+    def save(self, folder: Path) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("", ""), ("public", "rows, which does not follow from what was noised"), ("shape", "'counts' has another shape")],
+)
+def test_what_no_mechanism_has_let_through_is_found(fault: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Careless, "fault", fault)
+    method = Method("careless", Settings, Collecting, Careless, (Protection(RECORD_UNIT, NO_SERVER, True),))
+    own = replace(subject("one_shot", PURE), name="careless")
+    monkeypatch.setattr("strategies.audit.subject.get_method", lambda name: method)
+    found = audit_method(own, repetitions=100)
+    assert found.claims
+    assert found.violated == bool(fault)
+    assert any(said in culprit for culprit in found.culprits) == bool(fault)
+
+
+def test_a_method_from_outside_is_audited_the_same_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package = Path(__file__).parents[2] / "packages" / "majority_votes"
+    info = tmp_path / "majority_votes-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: majority_votes\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[dpforest.methods]\nmajority_votes = majority_votes:METHOD\n")
+    monkeypatch.syspath_prepend(package)
+    monkeypatch.syspath_prepend(tmp_path)
+    registry.forget_packages()
+    try:
+        found = audited("majority_votes", PURE)
+        check_holds(found)
+        assert found.result.has_power
+        assert found.releases[0].what == "class counts"
+    finally:
+        monkeypatch.undo()
+        registry.forget_packages()
