@@ -61,8 +61,8 @@ def score_of(name: str, table: MakeTable, task: str, epsilon: float, seed: int) 
     return float(roc_auc_score(y[~train], predicted[:, 1]))
 
 
-# Every method on each task that it has, by the tables and the number of seeds. The networks take the longest to train, so
-# they have one seed, and no table on which their steps cannot go too far.
+# Every method on each task that it has, by the tables and the number of seeds. The networks take the longest to train,
+# so they have one seed, and no table on which their steps cannot go too far.
 CASES = [
     *(
         (name, task, table, 2)
