@@ -497,6 +497,12 @@ class Schema:
         return {f"{c}={value}": (c, value) for c, values in self.categories.items() for value in values}
 
     @property
+    def missing_rules(self) -> dict[str, Missing]:
+        """What is done about missing cells of each of the `columns`."""
+        numeric = {self.features[f].name: self.features[f].missing for f in self.numeric_features}
+        return numeric | {column: self.missing_categories.get(column, "refuse") for column in self.categories}
+
+    @property
     def columns(self) -> list[str]:
         """Columns of a table in the form that people keep: a categorical one is one column."""
         return self.numeric_columns + list(self.categories)

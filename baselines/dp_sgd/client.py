@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,10 @@ class DpSgdClient(NetworkClient):
         gradients = clipped_gradients_for(architecture, block_for(expected), dtype)
         state = task.state.config_records[_STATE]
         rate = float(str(state.get("rate", settings.rate(task.schema, task.budget))))
-        optimizer = optimizer_for(settings, task.schema, rate, architecture.size, entry.scale / expected)
+        # Rows are drawn with a probability: along any direction, that moves a sum by so much.
+        drawn = float(settings.clip) * math.sqrt(expected * (1 - entry.sampling))
+        chance = math.hypot(entry.scale, drawn) / expected
+        optimizer = optimizer_for(settings, task.schema, rate, architecture.size, chance)
         wanted = targets(y, task.schema)
         flat = architecture.flatten(weights)
         for _ in range(settings.recipe(task.schema).steps):

@@ -178,7 +178,8 @@ class DpSgdSettings(NetworkSettings, RoundSettings, SharingSettings):
             A setting means nothing under the trust model, or the schema has no public number of rows.
         """
         if task.trust is not TrustModel.SHARED:
-            recipe = vars(self.recipe(task.schema)) | {"learning_rate": self.rate(task.schema, task.budget)}
+            # An automatic rate stays one: of a regression it may fall in the course of a run.
+            recipe = vars(self.recipe(task.schema)) | {"learning_rate": self.learning_rate}
             auto = _Settled(**recipe, clip=1.0, standardize_share=0.4)
         else:
             self._refuse_what_samples_need()

@@ -258,8 +258,8 @@ def make_plan(
     """
     if settings.linear_share != "auto" and settings.linear_share + settings.marginal_share >= 1:
         raise DPForestError(
-            f"linear_share {settings.linear_share:g} and marginal_share {settings.marginal_share:g} leave no budget for "
-            "trees: they must add up to less than 1"
+            f"linear_share {settings.linear_share:g} and marginal_share {settings.marginal_share:g} leave no budget "
+            "for trees: they must add up to less than 1"
         )
     # The last digits of the solved mu are not to decide whether the budget is kept.
     mu = gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9) if budget.delta else math.inf

@@ -222,7 +222,7 @@ def concatenate(forests: Sequence[Forest]) -> Forest:
     Raises
     ------
     InvalidForest
-        There is none, or they differ in what their leaves hold.
+        There is none, or they differ in what their leaves hold or in what is done about missing cells.
     """
     if not forests:
         raise InvalidForest("no forest to join")
@@ -233,6 +233,8 @@ def concatenate(forests: Sequence[Forest]) -> Forest:
 
     if any(kind(forest) != kind(first) for forest in forests):
         raise InvalidForest("only forests over the same features and classes and with the same leaves can be joined")
+    for forest in forests:
+        _check_rules(first.schema, forest.schema)
     starts = np.concatenate([[0], np.cumsum([f.n_nodes for f in forests])])
     with_sets = [f for f in forests if len(f.sets)]
     first_sets = np.concatenate([[0], np.cumsum([len(f.sets) for f in forests])])
@@ -257,3 +259,16 @@ def concatenate(forests: Sequence[Forest]) -> Forest:
         owners=tuple(owner for f in forests for owner in f.owners),
         stated_importances=None,
     )
+
+
+def _check_rules(one: Schema, other: Schema) -> None:
+    """Refuse to read rows by two rules for missing cells."""
+    if one is other:
+        return
+    rules = other.missing_rules
+    for column, rule in one.missing_rules.items():
+        if (own := rules.get(column, rule)) != rule:
+            raise InvalidForest(
+                f"column {column!r} has missing: {rule} in the schema of one forest and missing: {own} in that of "
+                "another: train all with one schema"
+            )
