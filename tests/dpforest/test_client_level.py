@@ -84,7 +84,7 @@ def boosted(
         sent = [state.release(asked, *at) for state, *at in zip(states, ledgers, noises, strict=True)]
         done = booster.read_sums(np.sum(sent, axis=0), len(clients))
         for state in states:
-            state.add(done.structure, done.weights, done.linear)
+            state.add(done.structure, done.weights, done.coefficients)
     for ledger in ledgers:
         assert 0.99 * budget.epsilon < total_epsilon(ledger.entries, budget.delta) <= budget.epsilon
         with pytest.raises(BudgetExceeded):
@@ -239,7 +239,7 @@ def test_the_forest_predicts_what_the_clients_have_learned(linear_share: float) 
             np.sum([s.release(booster.structure, ledger, Seeded(0)) for s in states], axis=0), len(states)
         )
         for state in states:
-            state.add(done.structure, done.weights, done.linear)
+            state.add(done.structure, done.weights, done.coefficients)
     forest = booster.forest({})
     for (X, _), state in zip(clients, states, strict=True):
         expected = np.exp(state.scores.astype(np.float64))
