@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.errors import DPForestError, InvalidForest
+from dpforest.files import written_whole
 from dpforest.forest.forest import Forest
 
 _CORE, _TREES = 13, 3  # operator sets, old enough for runtimes on devices
@@ -80,9 +81,11 @@ def to_onnx(forest: Forest) -> Any:
 
 
 def save_onnx(forest: Forest, path: str | Path) -> Path:
-    """Write `to_onnx` to a file."""
+    """Write `to_onnx` to a file, whole or not at all."""
     path = Path(path)
-    path.write_bytes(to_onnx(forest).SerializeToString())
+    model = to_onnx(forest).SerializeToString()
+    with written_whole(path) as place:
+        place.write_bytes(model)
     return path
 
 

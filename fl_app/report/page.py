@@ -16,6 +16,7 @@ import yaml
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
+from dpforest.files import written_whole
 from dpforest.ledger import rounded_up
 from fl_app.report.answer import Answer, answer
 from fl_app.report.comparison import comparison
@@ -141,9 +142,8 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
         made=datetime.now().strftime("%Y-%m-%d %H:%M"),
     )
     before = _figures_of(target / REPORT)
-    partial = target / f".{REPORT}.partial"
-    partial.write_text(page, encoding="utf-8")
-    partial.replace(target / REPORT)
+    with written_whole(target / REPORT) as place:
+        place.write_text(page, encoding="utf-8")
     _remove(before - _figures_of(target / REPORT), target / FIGURES)
     return answers
 

@@ -22,6 +22,7 @@ from fl_app.report.ledgers import disclosures
 from fl_app.report.papers.ldp_document import document_tables
 from fl_app.report.tables import section_tables
 from fl_app.results.rows import RESULTS, write_results
+from fl_app.results.run_folder import OutputError
 from tests.fuzz.mutations import damaged, damaged_plain
 
 CASES = 300
@@ -157,6 +158,14 @@ def test_a_file_that_is_none_costs_its_run_only(tmp_path: Path, file: str, inste
     (left_out,) = gather([tmp_path]).left_out
     assert (left_out.folder, left_out.what) == (run, "damaged")
     assert file in left_out.reason
+
+
+def test_a_folder_in_the_place_of_the_table_of_a_sweep_is_named_in_one_line(tmp_path: Path) -> None:
+    _runs(tmp_path)
+    (tmp_path / RESULTS).mkdir()
+    with pytest.raises(OutputError, match=r"cannot write .*results\.csv: Is a directory; move away what is there"):
+        write_results(tmp_path)
+    assert not list(tmp_path.glob("*.partial"))
 
 
 def test_why_a_run_failed_is_text_whatever_its_folder_says(tmp_path: Path) -> None:
