@@ -16,6 +16,7 @@ import yaml
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
+from dpforest.errors import printable
 from dpforest.files import written_whole
 from dpforest.ledger import rounded_up
 from fl_app.report.answer import Answer, answer
@@ -123,7 +124,11 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
     ]
     joined = [each for family in gathered.families for each in draw_family(family, target / FIGURES / JOINED)]
     environment = Environment(
-        loader=PackageLoader("fl_app.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("fl_app.report", "."),
+        autoescape=True,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["rounded_up"] = rounded_up
     header, runs = _runs_table(gathered.sections)
@@ -146,6 +151,11 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
         place.write_text(page, encoding="utf-8")
     _remove(before - _figures_of(target / REPORT), target / FIGURES)
     return answers
+
+
+def _shown(value: Any) -> Any:
+    """A value of the page; names of others, but not what is markup already, without escape codes."""
+    return printable(str(value), but="\n") if isinstance(value, Path) or type(value) is str else value
 
 
 def _figures_of(page: Path) -> set[Path]:
