@@ -376,6 +376,10 @@ class Protection:
     def __str__(self) -> str:
         return f"privacy.unit={self.unit.kind} privacy.trust={self.trust.kind}"
 
+    def ledger(self, budget: Budget) -> Ledger:
+        """A ledger in which nothing has been released yet."""
+        return Ledger(budget, self.unit, self.trust)
+
     def for_task(self) -> dict[str, Any]:
         """What a `Task` is given of it."""
         return {"unit": self.unit.kind, "trust": self.trust.kind}

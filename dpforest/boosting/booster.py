@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,13 +11,14 @@ import numpy as np
 from dpforest.boosting.bins import Marginals
 from dpforest.boosting.columns import Columns
 from dpforest.boosting.gains import FeatureGains
+from dpforest.boosting.linear import Basis, LinearSteps, Standard, basis_size, linear_trees, moment_norm
+from dpforest.boosting.model import CompleteTrees, forest_of
 from dpforest.boosting.questions import Questions
 from dpforest.boosting.settings import BoostPlan
 from dpforest.boosting.sizes import LeafSizes, leaf_sizes, nominal_sizes
 from dpforest.boosting.trees import Splits, Structure, random_structure, split_shares
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest
-from dpforest.forest.codec import fill_inner_nodes
 from dpforest.schema import Schema
 
 Item = TypeVar("Item")
@@ -42,11 +44,14 @@ class Start:
         Score of every record before the first tree.
     clip : float
         Norm above which gradients are shortened.
+    standard : Standard, optional
+        Of the linear part; None where there are trees only.
     """
 
     cuts: np.ndarray
     base: np.ndarray
     clip: float
+    standard: Standard | None = None
 
 
 @dataclass(frozen=True)
@@ -60,11 +65,46 @@ class Round:
         Half-precision numbers.
     records : ndarray of float32, shape (n_trees, n_leaves)
         Estimated records of each leaf, at least 0.
+    coefficients : ndarray of float32, shape (size of the basis, n_outputs)
+        What the linear part changed by; half-precision numbers. No rows where there are trees only.
     """
 
     structure: Structure
     weights: np.ndarray
     records: np.ndarray
+    coefficients: np.ndarray
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is where in the sums of a round.
+
+    Parameters
+    ----------
+    leaves : (int, int, int)
+        Trees, leaves of each, and outputs and a count.
+    linear : (int, int)
+        Coefficients and outputs.
+    """
+
+    leaves: tuple[int, int, int]
+    linear: tuple[int, int]
+
+    @classmethod
+    def of(cls, structure: Structure, schema: Schema, plan: BoostPlan) -> Layout:
+        """Under a plan, for trees of these shapes."""
+        size = basis_size(Columns(schema)) if plan.linear else 0
+        return cls((structure.n_trees, structure.n_leaves, schema.n_outputs + 1), (size, schema.n_outputs))
+
+    @property
+    def length(self) -> int:
+        """Of the vector."""
+        return math.prod(self.leaves) + math.prod(self.linear)
+
+    def parts(self, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of the leaves and of the linear part, in their shapes."""
+        first = math.prod(self.leaves)
+        return sums[:first].reshape(self.leaves), sums[first:].reshape(self.linear)
 
 
 class Booster:
@@ -90,11 +130,29 @@ class Booster:
         self._depth = 1
         self._structure: Structure | None = None
         self._gains = FeatureGains(self._columns.number)
+        self._spread = 1.0
+        self._moments_left = plan.moment_rounds
+        self._linear = LinearSteps((basis_size(self._columns), schema.n_outputs), plan.rounds)
 
     @property
     def start(self) -> Start:
         """What the marginal histograms came to; an error before `read_marginals`."""
         return _after_histograms(self._start)
+
+    @property
+    def records(self) -> float:
+        """Estimated number of records, at least 1; an error before `read_marginals`."""
+        return _after_histograms(self._marginals).records
+
+    @property
+    def needs_moments(self) -> bool:
+        """Whether `read_moments` comes next, and not trees."""
+        return self._moments_left > 0
+
+    @property
+    def standard(self) -> Standard:
+        """Standard units of the linear part so far; an error without one, and before `read_marginals`."""
+        return _after_histograms(self.start.standard)
 
     @property
     def structure(self) -> Structure:
@@ -127,27 +185,53 @@ class Booster:
             base = np.array([mean])
             # A target that noise makes look constant still has the width of a cell.
             spread = float(marginals.target @ (centres - mean) ** 2) ** 0.5
-            clip *= min(1.0, max(spread, 1 / settings.bins))
+            self._spread = min(1.0, max(spread, 1 / settings.bins))
+            clip *= self._spread
             strength = 1.0
-        self._start = Start(marginals.cuts, base, clip)
+        standard = Standard.of_bounds(self._columns) if plan.linear else None
+        self._start = Start(marginals.cuts, base, clip, standard)
         self._depth = plan.depth(marginals.records, parties, strength)
         self._draw_structure()
 
-    def read_sums(self, noised: np.ndarray, parties: int) -> Round:
-        """Fill the leaves of `structure` and draw the next trees.
+    def read_moments(self, noised: np.ndarray, parties: int) -> None:
+        """Refine the standard units of the linear part.
 
         Parameters
         ----------
-        noised : ndarray of int64, shape (n_trees, n_leaves, n_outputs + 1)
-            Sum of noised `kernels.add_records` of all parties.
+        noised : ndarray of int64, shape (2 n_numeric,)
+            Sum of noised `Standard.moments` of all parties.
+        parties : int
+            How many parts with noise are in the sum.
+        """
+        linear = self.plan.linear
+        if linear is None or not self.needs_moments:
+            raise DPForestError("no moments were asked for")
+        scale = moment_norm(len(self._columns.numeric)) / linear.moment_unit
+        deviation = (parties * linear.moments.variance) ** 0.5
+        refined = self.standard.refined(noised * scale, deviation * scale, self.records)
+        self._start = replace(self.start, standard=refined)
+        self.skip_moments()
+
+    def skip_moments(self) -> None:
+        """Go on with the units so far: what parties sent came to no sum."""
+        self._moments_left -= 1
+
+    def read_sums(self, noised: np.ndarray, parties: int) -> Round:
+        """Fill the leaves of `structure`, take a step of the linear part, and draw the next trees.
+
+        Parameters
+        ----------
+        noised : ndarray of int64, 1-D
+            Sum of noised `Records.release` of all parties.
         parties : int
             How many parts with noise are in the sum.
         """
         plan = self.plan
         deviation = (parties * plan.sums.variance) ** 0.5
         scale = self.start.clip / plan.unit
-        gradients = noised[..., :-1] * scale
-        counts = noised[..., -1] / plan.count_unit
+        leaves, linear = Layout.of(self.structure, self.schema, plan).parts(noised)
+        gradients = leaves[..., :-1] * scale
+        counts = leaves[..., -1] / plan.count_unit
         count_deviation = deviation / plan.count_unit
         records = _after_histograms(self._marginals).records
         to_left = split_shares(self.structure, _after_histograms(self._splits))
@@ -156,10 +240,8 @@ class Booster:
         sizes = leaf_sizes(counts, to_left, records, count_deviation**2)
         newton = self._newton_steps(gradients, sizes, deviation * scale)
         weights = np.clip(newton * (self._step() / plan.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
-        # Half precision is far finer than the noise, and is what travels: all parties add the same numbers.
-        done = Round(
-            self.structure, weights.astype(np.float16).astype(np.float32), np.maximum(counts, 0.0).astype(np.float32)
-        )
+        coefficients = self._linear_step(linear, deviation, records)
+        done = Round(self.structure, _half(weights), np.maximum(counts, 0.0).astype(np.float32), _half(coefficients))
         self.rounds.append(done)
         self._draw_structure()
         return done
@@ -176,46 +258,32 @@ class Booster:
             raise DPForestError("no tree was grown")
         start = self.start
         questions = Questions(self._columns, start.cuts)
+        base = start.base
         asked = [questions.of(done.structure) for done in self.rounds]
-        # All trees have one depth.
         feature, cut = (np.concatenate(parts) for parts in zip(*asked, strict=True))
         weights = np.concatenate([done.weights for done in self.rounds]).astype(np.float64)
-        n_trees, n_inner = feature.shape
-        n_nodes = 2 * n_inner + 1
-        leaf = np.zeros((n_trees, n_nodes), dtype=bool)
-        leaf[:, n_inner:] = True
-        first = np.arange(n_trees, dtype=np.int64)[:, None] * n_nodes
-        node_feature = np.full((n_trees, n_nodes), -1, dtype=np.int32)
-        node_feature[:, :n_inner] = feature
-        threshold = np.zeros((n_trees, n_nodes))
-        threshold[:, :n_inner] = cut
-        left = np.full((n_trees, n_nodes), -1, dtype=np.int32)
-        left[:, :n_inner] = first + 2 * np.arange(n_inner) + 1
-        value = np.zeros((n_trees, n_nodes, self.schema.n_outputs))
-        value[:, n_inner:] = weights
-        weight = np.zeros((n_trees, n_nodes))
-        weight[:, n_inner:] = np.concatenate([done.records for done in self.rounds])
-        base = start.base
-        if self.schema.target_range is not None:
-            low, high = self.schema.target_range
-            value *= (high - low) / 2
-            base = low + (base + 1) * ((high - low) / 2)
-        forest = Forest(
-            schema=self.schema,
-            output="logit" if self.schema.is_classification else "target_sum",
-            offsets=np.arange(n_trees + 1, dtype=np.int64) * n_nodes,
-            feature=node_feature.ravel(),
-            threshold=threshold.ravel(),
-            left=left.ravel(),
-            value=value.reshape(-1, self.schema.n_outputs),
-            weight=weight.ravel(),
-            base=base,
-            owners=("",) * n_trees,
-            provenance=provenance,
-            sets=questions.sets,
+        trees = [CompleteTrees(feature, cut, weights, np.concatenate([done.records for done in self.rounds]))]
+        if start.standard is not None:
+            basis = Basis(self._columns, start.standard)
+            marginals = _after_histograms(self._marginals)
+            coefficients = np.stack([done.coefficients for done in self.rounds]).sum(axis=0, dtype=np.float64)
+            found, constant = linear_trees(basis, coefficients, marginals.categories)
+            cells = questions.with_cuts(start.standard.cuts(self._columns))
+            trees += [
+                CompleteTrees(*cells.of(each.structure), each.weights, each.shares * marginals.records)
+                for each in found
+            ]
+            base = base + constant
+        return forest_of(trees, base, self.schema, questions.sets, provenance)
+
+    def _linear_step(self, noised: np.ndarray, deviation: float, records: float) -> np.ndarray:
+        if self.plan.linear is None:
+            return noised.astype(np.float64)  # none
+        scale = self.start.clip / self.plan.linear.unit / records
+        step = self._linear.step(
+            noised * scale, deviation * scale, self._curvature(), self._spread, self.schema.is_classification
         )
-        fill_inner_nodes(forest)
-        return forest
+        return np.clip(step, -LARGEST_WEIGHT, LARGEST_WEIGHT)
 
     def _draw_structure(self) -> None:
         self._splits = Splits.draw(_after_histograms(self._marginals), self._rng)
@@ -265,6 +333,11 @@ class Booster:
             return 1.0
         n = self.schema.n_outputs
         return 1.2 * (n - 1) / n**2
+
+
+def _half(numbers: np.ndarray) -> np.ndarray:
+    """Half precision is far finer than the noise, and is what travels: all parties add the same numbers."""
+    return numbers.astype(np.float16).astype(np.float32)
 
 
 def _after_histograms(value: Item | None) -> Item:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpforest.boosting.booster import Booster
-from dpforest.boosting.records import Records, release_marginals
+from dpforest.boosting.records import Records, release_marginals, release_moments
 from dpforest.boosting.settings import BoostSettings, make_plan
 from dpforest.forest import Forest
 from dpforest.ledger import Ledger
@@ -34,10 +34,19 @@ def boost(
     """
     plan = make_plan(settings, ledger.budget, rounds, schema)
     ledger.require(plan.planned())
-    booster = Booster(schema, plan, int(noise.generator().integers(2**63)))
-    booster.read_marginals(release_marginals(X, y, schema, plan, ledger, noise), 1)
+    seed = int(noise.generator().integers(2**63))
+    marginals = release_marginals(X, y, schema, plan, ledger, noise)
+    if schema.rows is None:
+        # What was released says more than a guess; the histograms' part of the plan stays.
+        first = Booster(schema, plan, seed)
+        first.read_marginals(marginals, 1)
+        plan = make_plan(settings, ledger.budget, rounds, schema, records=first.records)
+    booster = Booster(schema, plan, seed)
+    booster.read_marginals(marginals, 1)
+    while booster.needs_moments:
+        booster.read_moments(release_moments(X, schema, plan, booster.standard, ledger, noise), 1)
     records = Records(X, y, schema, plan, booster.start)
     for _ in range(rounds):
         done = booster.read_sums(records.release(booster.structure, ledger, noise), 1)
-        records.add(done.structure, done.weights)
+        records.add(done.structure, done.weights, done.coefficients)
     return booster.forest({"method": "boost"})

@@ -163,3 +163,83 @@ def _norm_of_units(row, order):
     for k in range(row.shape[0]):
         total += np.int64(row[k]) * np.int64(row[k]) if order == 2 else np.int64(abs(row[k]))
     return total
+
+
+@compiled()
+def shorten(cells, table, offsets, one, factors):
+    """What brings each record's ``phi`` to a norm of 1 at most; see `dpforest.boosting.linear`.
+
+    Parameters
+    ----------
+    cells : uint8 array of shape (n_records, n_numeric)
+    table : float64 array of shape (n_numeric, n_cells)
+    offsets : int64 array of shape (n_categorical + 1,)
+    one : float
+        Of the constant and of a category at hand.
+    factors : float64 array of shape (n_records,)
+    """
+    for i in range(cells.shape[0]):
+        squares = one * one * offsets.shape[0]
+        for f in range(cells.shape[1]):
+            squares += table[f, cells[i, f]] ** 2
+        factors[i] = 1 / max(1.0, np.sqrt(squares))
+
+
+@compiled()
+def add_linear(cells, table, categories, offsets, one, reach, gradients, largest, sums):
+    """Add ``reach * gradient x phi`` of each record, cut off towards zero, to ``sums`` of shape (size, n_outputs).
+
+    Parameters
+    ----------
+    categories : uint8 array of shape (n_records, n_categorical)
+        Places of values; one behind the last of a column counts as the first.
+    reach : float64 array of shape (n_records,)
+    gradients : int32 array of shape (n_records, n_outputs)
+    largest : int
+        What no number exceeds in size.
+    """
+    n_outputs = gradients.shape[1]
+    constant = sums.shape[0] - 1
+    for i in range(cells.shape[0]):
+        row = gradients[i]
+        for f in range(cells.shape[1]):
+            factor, to = table[f, cells[i, f]] * reach[i], sums[f]
+            for k in range(n_outputs):
+                to[k] += whole(factor * row[k], largest, True)
+        for c in range(categories.shape[1] + 1):
+            place = constant if c == categories.shape[1] else _coefficient(categories[i, c], offsets, c)
+            for k in range(n_outputs):
+                sums[place, k] += whole(one * reach[i] * row[k], largest, True)
+
+
+@compiled()
+def add_linear_scores(cells, table, categories, offsets, one, coefficients, scores):
+    """Add ``phi @ coefficients`` to the scores of the records.
+
+    Parameters
+    ----------
+    coefficients : float32 array of shape (size, n_outputs)
+    scores : float32 array of shape (n_records, n_outputs)
+    """
+    n_outputs = scores.shape[1]
+    constant = coefficients.shape[0] - 1
+    total = np.empty(n_outputs)
+    for i in range(cells.shape[0]):
+        for k in range(n_outputs):
+            total[k] = one * coefficients[constant, k]
+        for f in range(cells.shape[1]):
+            value, of_column = table[f, cells[i, f]], coefficients[f]
+            for k in range(n_outputs):
+                total[k] += value * of_column[k]
+        for c in range(categories.shape[1]):
+            place = _coefficient(categories[i, c], offsets, c)
+            for k in range(n_outputs):
+                total[k] += one * coefficients[place, k]
+        for k in range(n_outputs):
+            scores[i, k] += np.float32(total[k])
+
+
+@compiled(inline="always")
+def _coefficient(code, offsets, column):
+    first = offsets[column]
+    return first + (np.int64(code) if code < offsets[column + 1] - first else 0)

@@ -23,6 +23,12 @@ class Questions:
         self._cuts = cuts
         self._numbers: dict[bytes, int] = {}  # of each set, by its members
 
+    def with_cuts(self, cuts: np.ndarray) -> Questions:
+        """The same collection, for trees whose splits count other thresholds."""
+        other = Questions(self._columns, cuts)
+        other._numbers = self._numbers
+        return other
+
     @property
     def sets(self) -> np.ndarray:
         """Members of each set among the features, bool of shape (n_sets, n_features)."""

@@ -8,8 +8,10 @@ from dpforest.boosting import kernels
 from dpforest.boosting.bins import count_marginals
 from dpforest.boosting.booster import Start
 from dpforest.boosting.columns import Columns
+from dpforest.boosting.linear import Basis, LinearRecords, Standard
 from dpforest.boosting.settings import BoostPlan
 from dpforest.boosting.trees import Structure
+from dpforest.errors import DPForestError
 from dpforest.ledger import Ledger
 from dpforest.noise import Noise
 from dpforest.schema import Schema
@@ -50,6 +52,48 @@ def release_marginals(
     return plan.marginals.release(counts, plan.marginal_entry, ledger, noise)
 
 
+def release_moments(
+    X: np.ndarray,
+    schema: Schema,
+    plan: BoostPlan,
+    standard: Standard,
+    ledger: Ledger,
+    noise: Noise,
+    largest: int | None = None,
+) -> np.ndarray:
+    """Noised `Standard.moments` of one party's records.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_records, n_features)
+    plan : BoostPlan
+    standard : Standard
+        The units so far.
+    largest : int, optional
+        Sums are cut off at this absolute value before noise is added, which changes no sensitivity.
+
+    Returns
+    -------
+    ndarray of int64, shape (2 n_numeric,)
+
+    Raises
+    ------
+    DPForestError
+        There is no linear part.
+    BudgetExceeded
+        The ledger has not enough left; no record was read.
+    """
+    linear = plan.linear
+    if linear is None:
+        raise DPForestError("moments are for a linear part, and this plan has none")
+    ledger.require([linear.moment_entry])
+    columns = Columns(schema)
+    sums = standard.moments(X[:, columns.numeric], columns, linear.moment_unit)
+    if largest is not None:
+        np.clip(sums, -largest, largest, out=sums)
+    return linear.moments.release(sums, linear.moment_entry, ledger, noise)
+
+
 class Records:
     """Records with the score that the model so far gives each.
 
@@ -77,7 +121,11 @@ class Records:
         self._plan = plan
         self._clip = start.clip
         self._is_classification = schema.is_classification
-        self._codes = Columns(schema).codes(X, start.cuts)
+        columns = Columns(schema)
+        self._codes = columns.codes(X, start.cuts)
+        self._linear: LinearRecords | None = None
+        if start.standard is not None:
+            self._linear = LinearRecords(X, self._codes, Basis(columns, start.standard))
         if schema.target_range is None:
             self._y = y
         else:
@@ -87,14 +135,23 @@ class Records:
             scores = np.tile(start.base.astype(np.float32), (len(y), 1))
         self.scores = scores
 
-    def add(self, structure: Structure, weights: np.ndarray) -> None:
-        """Take finished trees, whose leaves hold ``weights`` (float32, shape (n_trees, n_leaves, n_outputs)), into the
-        scores.
+    def add(self, structure: Structure, weights: np.ndarray, coefficients: np.ndarray) -> None:
+        """Take a finished round into the scores.
+
+        Parameters
+        ----------
+        structure : Structure
+        weights : ndarray of float32, shape (n_trees, n_leaves, n_outputs)
+            Of the leaves.
+        coefficients : ndarray of float32, shape (size, n_outputs)
+            What the linear part changed by; not used without one.
         """
         kernels.add_weights(structure.grouped(self._codes), structure.feature, structure.split, weights, self.scores)
+        if self._linear is not None:
+            self._linear.add(coefficients, self.scores)
 
     def release(self, structure: Structure, ledger: Ledger, noise: Noise, largest: int | None = None) -> np.ndarray:
-        """Noised sums of the records' gradients and counts in each leaf.
+        """Noised sums of the records' gradients and counts in each leaf, and those of the linear part.
 
         Parameters
         ----------
@@ -105,7 +162,8 @@ class Records:
 
         Returns
         -------
-        ndarray of int64, shape (n_trees, n_leaves, n_outputs + 1)
+        ndarray of int64, 1-D
+            One vector; `Layout` says what is where.
 
         Raises
         ------
@@ -121,6 +179,10 @@ class Records:
         sums = np.zeros((structure.n_trees, structure.n_leaves, n_outputs + 1), dtype=np.int64)
         codes = structure.grouped(self._codes)
         kernels.add_records(codes, structure.feature, structure.split, gradients, plan.count_unit, sums)
+        parts = [sums.ravel()]
+        if self._linear is not None and plan.linear is not None:
+            parts.append(self._linear.sums(gradients, plan.unit, plan.linear.unit).ravel())
+        sums = np.concatenate(parts)
         if largest is not None:
             np.clip(sums, -largest, largest, out=sums)
         return plan.sums.release(sums, plan.round_entry, ledger, noise)

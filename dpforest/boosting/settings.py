@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from dpforest.boosting.columns import Columns
@@ -12,7 +12,7 @@ from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, check_delta_for, gaussian_mu
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.schema import Schema
-from dpforest.settings import Auto, Range, Settings, check_setting, inside
+from dpforest.settings import Auto, Range, Settings, Share, check_setting, inside
 
 MAX_DEPTH = 14
 # Smallest scale of gradients in whole numbers: one part in 256 of the clip.
@@ -27,7 +27,19 @@ _DEEPEST_AUTO = 12
 _FALLBACK_ROWS = 1000
 # Records times mu below which few trees with less noise each do better.
 _WEAK_SIGNAL = 500.0
+# The same, so that sums of many small numbers keep their digits when each is cut off towards zero.
+_LEAST_LINEAR_UNIT = 2**12
+# What the linear part takes of the budget, up to records times mu of so many, and the other way round beyond. A tree
+# asks one column a node, so that with more columns than `_MANY_COLUMNS` it takes more signal for trees to find all.
+_LINEAR_SHARE, _ENOUGH_SIGNAL, _MANY_COLUMNS = 0.5, 1000.0, 40
+_LEAST_LINEAR_SHARE = 0.15
+# Records times mu, over the root of the number of columns, from which on noised moments say something about units.
+_LEAST_SIGNAL = 10.0
+_MOMENT_ROUNDS = 2
+_MOMENT_SHARE = 0.1  # of the linear part's
 _MARGINALS = "marginal histograms of features and target"
+_MOMENTS = "sums of the columns' values and squares"
+_ROUND = "leaf sums of clipped gradients and counts of {} trees, and their sums times the columns' values"
 _TREE = "leaf sums of clipped gradients and counts of one tree"
 
 
@@ -60,6 +72,10 @@ class BoostSettings(Settings):
         Noise deviations that a leaf's curvature must outweigh.
     exploration
         Part of the chance of being asked that all features share equally; the rest follows the noised gains.
+    linear_share
+        Part of the budget for a linear part; 0: trees only, as always with ``pure``. ``auto`` follows the number of
+        records times mu: nothing below 10 roots of the number of columns, then half, less where there is more, and at
+        last little for a regression and nothing for classes.
     """
 
     trees_per_round: Annotated[int, Range(1, 1000)] | Auto = "auto"
@@ -73,10 +89,43 @@ class BoostSettings(Settings):
     step: Annotated[float, inside(0, 100)] | Auto = "auto"
     shrinkage: Annotated[float, inside(0, 1e6)] | Auto = "auto"
     exploration: Annotated[float, inside(0, 1)] = 0.05
+    linear_share: Share | Auto = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_setting("cuts", self.cuts, Annotated[int, Range(1, self.bins - 1)])
+        if self.linear_share != "auto" and self.linear_share + self.marginal_share >= 1:
+            raise DPForestError(
+                f"linear_share {self.linear_share:g} and marginal_share {self.marginal_share:g} leave no budget for "
+                "trees: they must add up to less than 1"
+            )
+        if self.pure and self.linear_share not in ("auto", 0):
+            raise DPForestError("the linear part is for Gaussian noise: set linear_share=0, or pure=false")
+
+
+@dataclass(frozen=True)
+class LinearPlan:
+    """What every party does and pays for the linear part; see `dpforest.boosting.linear`.
+
+    Parameters
+    ----------
+    unit : int
+        Norm of what a record adds to the linear sums of a round, at most.
+    moment_unit : int
+        Norm of what it adds to the moments, at most.
+    moments : DiscreteGaussianSums
+        Mechanism of the moments.
+    moment_entry : Entry
+        Ledger line of one of these releases.
+    moment_rounds : int
+        How many there are; none where no column is numeric.
+    """
+
+    unit: int
+    moment_unit: int
+    moments: DiscreteGaussianSums
+    moment_entry: Entry
+    moment_rounds: int
 
 
 @dataclass(frozen=True)
@@ -91,9 +140,11 @@ class BoostPlan:
         A record adds ``marginal_unit`` to a cell of each histogram. To a leaf it adds integers of norm at most
         ``unit`` (a gradient at the clip), and ``count_unit`` to the count.
     marginals, sums : DiscreteGaussianSums or DiscreteLaplaceCounts
-        Mechanism of the histograms, and of the leaf sums of one tree.
+        Mechanism of the histograms, and of the leaf sums of one tree; with a linear part, of all sums of one round.
     marginal_entry, round_entry : Entry
         Ledger lines of the histograms, and of one round.
+    linear : LinearPlan or None
+        None where there are trees only.
     """
 
     settings: BoostSettings
@@ -106,11 +157,17 @@ class BoostPlan:
     sums: DiscreteGaussianSums | DiscreteLaplaceCounts
     marginal_entry: Entry
     round_entry: Entry
+    linear: LinearPlan | None = None
 
     @property
     def trees(self) -> int:
         """Trees of all rounds."""
         return self.rounds * self.trees_per_round
+
+    @property
+    def moment_rounds(self) -> int:
+        """Releases between the histograms and the first trees, for the standard units of a linear part."""
+        return self.linear.moment_rounds if self.linear else 0
 
     @property
     def norm(self) -> int:
@@ -119,8 +176,10 @@ class BoostPlan:
 
     def planned(self) -> list[Entry]:
         """All releases of one party."""
-        trees = Entry(**{**self.round_entry.__dict__, "times": self.trees})
-        return [self.marginal_entry, trees]
+        rounds = replace(self.round_entry, times=self.round_entry.times * self.rounds)
+        if self.linear is None or not self.moment_rounds:
+            return [self.marginal_entry, rounds]
+        return [self.marginal_entry, replace(self.linear.moment_entry, times=self.moment_rounds), rounds]
 
     def clip(self, schema: Schema, records: float, parties: int) -> float:
         """Norm above which gradients are shortened, for a regression in units of the target's deviation."""
@@ -150,7 +209,10 @@ class BoostPlan:
         return max(1, min(self._deepest(records * strength, parties), carried, _DEEPEST_AUTO))
 
     def stands_out(self, records: float, parties: int) -> bool:
-        """Whether so many records come to at least depth 1."""
+        """Whether so many records come to at least depth 1, if trees had the linear part's share of the budget too."""
+        if self.linear is not None and isinstance(self.sums, DiscreteGaussianSums):
+            of_trees = self.trees_per_round * (self.unit**2 + self.count_unit**2)
+            records *= math.sqrt(self.sums.squared_sensitivity / of_trees)
         return self._deepest(records, parties) >= 1
 
     def _deepest(self, records: float, parties: int) -> int:
@@ -168,7 +230,13 @@ class BoostPlan:
 
 
 def make_plan(
-    settings: BoostSettings, budget: Budget, rounds: int, schema: Schema, parties: int = 1, shares: int = 1
+    settings: BoostSettings,
+    budget: Budget,
+    rounds: int,
+    schema: Schema,
+    parties: int = 1,
+    shares: int = 1,
+    records: float | None = None,
 ) -> BoostPlan:
     """Solve the noise from the budget.
 
@@ -178,6 +246,9 @@ def make_plan(
         How many have records.
     shares : int
         How many parties share the noise of a sum that is only seen as a whole; 1: every party adds all of it.
+    records : float, optional
+        How many records a party has, as released; by default the schema's public number. For the share of the linear
+        part alone.
 
     Raises
     ------
@@ -209,15 +280,60 @@ def make_plan(
             "boosting with Gaussian noise needs a delta well below 1 / records: set privacy.delta=1e-6, or pure=true"
         )
     check_delta_for(budget.delta, schema.rows)
-    marginal_unit, histograms = _scaled(1, lambda unit: widths * unit**2, mu * math.sqrt(first), shares)
-    unit, sums = _scaled(
-        _LEAST_UNIT, lambda unit: unit**2 + _units(settings.count_share, unit) ** 2, mu * math.sqrt(later), shares
+    marginal_unit, histograms = _scaled(
+        1, lambda unit: widths * unit**2, mu * math.sqrt(settings.marginal_share), shares
     )
+    per_party = records or schema.rows or _FALLBACK_ROWS
+    share = _linear_share(settings, schema, mu * _seen(per_party, parties, shares))
+    of_record = 1 + settings.count_share**2  # squared, to one tree, in squares of the unit
+    if not share:
+        later = (1 - settings.marginal_share) / trees
+        unit, sums = _scaled(
+            _LEAST_UNIT, lambda unit: unit**2 + _units(settings.count_share, unit) ** 2, mu * math.sqrt(later), shares
+        )
+        return BoostPlan(
+            settings, rounds, per_round, marginal_unit, unit, _units(settings.count_share, unit), histograms, sums,
+            histograms.entry(_MARGINALS),
+            sums.entry(_TREE, times=per_round),
+        )  # fmt: skip
+    moment_rounds = _MOMENT_ROUNDS if len(Columns(schema).numeric) else 0
+    of_moments = share * _MOMENT_SHARE if moment_rounds else 0.0
+    of_trees = 1 - settings.marginal_share - share
+    ratio = math.sqrt((share - of_moments) / of_trees * per_round * of_record)
+
+    def squared(unit: int) -> int:
+        return per_round * (unit**2 + _units(settings.count_share, unit) ** 2) + _units(ratio, unit) ** 2
+
+    later = (1 - settings.marginal_share - of_moments) / rounds
+    unit, sums = _scaled(_LEAST_LINEAR_UNIT, squared, mu * math.sqrt(later), shares)
+    moment_unit, moments = _scaled(
+        _LEAST_LINEAR_UNIT, lambda unit: unit**2, mu * math.sqrt(share * _MOMENT_SHARE / _MOMENT_ROUNDS), shares
+    )
+    linear = LinearPlan(_units(ratio, unit), moment_unit, moments, moments.entry(_MOMENTS), moment_rounds)
     return BoostPlan(
         settings, rounds, per_round, marginal_unit, unit, _units(settings.count_share, unit), histograms, sums,
         histograms.entry(_MARGINALS),
-        sums.entry(_TREE, times=per_round),
+        sums.entry(_ROUND.format(per_round)),
+        linear,
     )  # fmt: skip
+
+
+def _linear_share(settings: BoostSettings, schema: Schema, signal: float) -> float:
+    """Share of the budget that the linear part takes, from public facts (and the released number of records)."""
+    if settings.linear_share != "auto":
+        return float(settings.linear_share)
+    columns = Columns(schema).number
+    if signal < _LEAST_SIGNAL * math.sqrt(columns):
+        return 0.0
+    per_column = signal * min(1.0, _MANY_COLUMNS / columns)
+    share = max(_LEAST_LINEAR_SHARE, _LINEAR_SHARE * min(1.0, _ENOUGH_SIGNAL / per_column))
+    # A regression keeps it whatever the budget: trees are slow to add up to a slope. Classes at last need trees alone.
+    return share if share > _LEAST_LINEAR_SHARE or not schema.is_classification else 0.0
+
+
+def _seen(records: float, parties: int, shares: int) -> float:
+    """Records of all parties over the noise of one: noise that every party adds grows with the root of their number."""
+    return records * (math.sqrt(parties) if shares == 1 else parties)
 
 
 def _trees_per_round(
@@ -225,8 +341,7 @@ def _trees_per_round(
 ) -> int:
     if settings.trees_per_round != "auto":
         return settings.trees_per_round
-    # Noise that every party adds in full grows with the root of their number.
-    records = (schema.rows or _FALLBACK_ROWS) * (math.sqrt(parties) if shares == 1 else parties)
+    records = _seen(schema.rows or _FALLBACK_ROWS, parties, shares)
     if settings.pure:
         # Laplace noise grows with the number of trees, and not with its root: fewer where little stands out.
         return 1 if budget.epsilon * records < 5e4 else 2 if budget.epsilon * records < 5e5 else 4

@@ -42,7 +42,8 @@ class PrivateBoostClassifier(PrivateClassifier):
         which costs no privacy; see `dpforest.forest.weigh_classes`. What would balance them is in the data.
     rounds : int
         How often sums are asked; each round adds ``trees_per_round`` trees.
-    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration
+    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration, \
+    linear_share
         See `dpforest.boosting.BoostSettings`.
     schema : Schema or None
         Takes the place of ``bounds``, ``categories``, ``missing`` and ``classes``; its classes are text.
@@ -99,6 +100,7 @@ class PrivateBoostClassifier(PrivateClassifier):
         step: float | str = BoostSettings.step,
         shrinkage: float | str = BoostSettings.shrinkage,
         exploration: float = BoostSettings.exploration,
+        linear_share: float | str = BoostSettings.linear_share,
         schema: Schema | None = None,
         out_of_bounds: str = "clip",
         random_state: Any = None,
@@ -122,6 +124,7 @@ class PrivateBoostClassifier(PrivateClassifier):
         self.step = step
         self.shrinkage = shrinkage
         self.exploration = exploration
+        self.linear_share = linear_share
         self.schema = schema
         self.out_of_bounds = out_of_bounds
         self.random_state = random_state
@@ -173,7 +176,8 @@ class PrivateBoostRegressor(PrivateRegressor):
         Public range of the target.
     rounds : int
         How often sums are asked; each round adds ``trees_per_round`` trees.
-    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration
+    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration, \
+    linear_share
         See `dpforest.boosting.BoostSettings`.
     schema : Schema or None
         Takes the place of ``bounds``, ``categories``, ``missing`` and ``target_range``.
@@ -225,6 +229,7 @@ class PrivateBoostRegressor(PrivateRegressor):
         step: float | str = BoostSettings.step,
         shrinkage: float | str = BoostSettings.shrinkage,
         exploration: float = BoostSettings.exploration,
+        linear_share: float | str = BoostSettings.linear_share,
         schema: Schema | None = None,
         out_of_bounds: str = "clip",
         random_state: Any = None,
@@ -247,6 +252,7 @@ class PrivateBoostRegressor(PrivateRegressor):
         self.step = step
         self.shrinkage = shrinkage
         self.exploration = exploration
+        self.linear_share = linear_share
         self.schema = schema
         self.out_of_bounds = out_of_bounds
         self.random_state = random_state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -9,8 +10,10 @@ import numpy as np
 from flwr.app import Context
 
 from fl_app.data import DataError, DataSource, client_data, node_data
+from fl_app.data.sources.table import TableSource
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.node_state import node_secret
+from fl_app.engine.owner_schema import check_owner_schema
 from strategies.flower_compat import is_simulated
 from strategies.node.answer import Host
 from strategies.node.app import NodeApp
@@ -42,10 +45,32 @@ def check_has_data(source: DataSource, context: Context) -> None:
         raise Refused(str(error)) from None
 
 
+def _check_owner_schema(source: DataSource, context: Context, is_required: bool) -> None:
+    """Hold what a server asks of a table against what the owner offers."""
+    path = context.node_config.get("schema")
+    if path is None:
+        if is_required and isinstance(source, TableSource):
+            raise Refused("this node's owner has described no table; schema=... in the node configuration does")
+        return
+    if not isinstance(source, TableSource):
+        raise Refused(f"this node has a table (dataset=table), and not {source.name}")
+    check_owner_schema(source.schema(), path)
+    if (column := source.settings.recording_column) is not None:
+        raise Refused(f"this node's owner offers no column {column!r} (dataset.recording_column)")
+
+
+@dataclass(frozen=True)
 class ExperimentHost(Host[Experiment]):
-    """Answers messages about experiments."""
+    """Answers messages about experiments.
+
+    Parameters
+    ----------
+    needs_schema : bool
+        Whether a table is only read under a schema of its owner's.
+    """
 
     setting: ClassVar[str] = "experiment"
+    needs_schema: bool = False
 
     def plan(self, text: str) -> Experiment:
         return Experiment.from_json(text)
@@ -63,6 +88,7 @@ class ExperimentHost(Host[Experiment]):
                 f"windows overlap (dataset.overlap=count): a raw sample would be in up to {records} records and cost "
                 f"{records} x epsilon; on real nodes set dataset.step to dataset.length or more"
             )
+        _check_owner_schema(plan.source, context, self.needs_schema)
         check_has_data(plan.source, context)
         node_secret(context.node_config)
 

@@ -19,8 +19,9 @@ from fl_app.engine.experiment import ConfigurationError, Experiment, Privacy
 from fl_app.engine.run import Run
 from fl_app.jobs.engine import WarmEngine
 from fl_app.jobs.record import run_job
-from fl_app.jobs.settings import EngineSettings
+from fl_app.jobs.settings import EngineSettings, RunSettings
 from fl_app.jobs.sweep_folder import experiment_key
+from fl_app.results.attack import ATTACK, write_attack
 from fl_app.results.mlflow import build_tracker
 from fl_app.results.run_folder import is_failed_try, write_failure
 from fl_app.terminal.quiet import quiet_frameworks
@@ -52,8 +53,27 @@ def perform(
         config.tracking, sweep.name if sweep else "single runs", (sweep or output).absolute().parent
     )
     settings = EngineSettings.from_mapping(config.engine, "engine")
+    own = RunSettings(config.output, config.objective, config.attack_models)
     grid, nodes = engine.grid(settings, experiment.partition.count(experiment.source))
-    return run_job(experiment, grid, output, nodes, overrides, on_round, tracker)
+    run = run_job(experiment, grid, output, nodes, overrides, on_round, tracker)
+    if own.attack_models is not None:
+        _attack(output, own.attack_models)
+    return run
+
+
+def _attack(folder: Path, models: int) -> None:
+    """Attack a finished run; where that fails, the run is none the worse."""
+    # Only here: most runs are not attacked.
+    from fl_app.attack.measure import attack
+    from fl_app.attack.target import Target
+
+    try:
+        found = attack(Target.of(folder), models)
+        write_attack(found, folder / ATTACK)
+    except (DPForestError, TooFewClients, OSError) as error:
+        log.warning("%s was not attacked: %s", folder, error)
+        return
+    log.info("attacked: %s", found["words"][0])
 
 
 @contextmanager

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from dpforest.settings import Settings, Whole
+from dpforest.settings import Range, Settings, Whole
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,13 @@ class RunSettings(Settings):
         Folder of the run, or of the sweep; None: runs/DATE-STRATEGY-DATASET, or runs/sweep-DATE.
     objective : str or None
         The metric that a sweeper such as hydra/sweeper=optuna is given; None: log_loss, or mae of a regression.
+    attack_models : int or None
+        Shadow models with which each finished run is attacked, as by dpforest attack; None: it is not.
     """
 
     output: str | None = None
     objective: str | None = None
+    attack_models: Annotated[int, Range(4, 100_000)] | None = None
 
 
 @dataclass(frozen=True)

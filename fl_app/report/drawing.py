@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from joblib import Parallel, cpu_count, delayed
 from fl_app.report.answer import Answer
 from fl_app.report.figures.catalogue import Entry, Subject, entries_for, order_of, whole
 from fl_app.report.sections import Family
+from fl_app.terminal.interrupts import end_with_parent
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ def draw(answers: Sequence[Answer], folder: Path) -> list[list[Placed]]:
     """
     jobs = [(number, job) for number, answer in enumerate(answers) for job in _jobs(answer)]
     parallel = Parallel(
-        n_jobs=cpu_count(), batch_size=1, max_nbytes=None, initializer=_end_with_parent, initargs=(os.getpid(),)
+        n_jobs=cpu_count(), batch_size=1, max_nbytes=None, initializer=end_with_parent, initargs=(os.getpid(),)
     )
     made = parallel(delayed(_write)(*job, folder / answers[number].section.slug) for number, job in jobs)
     found: list[list[tuple[Entry, Path]]] = [[] for _ in answers]
@@ -69,14 +68,3 @@ def _in_order(written: Sequence[tuple[Entry, Path]]) -> list[Placed]:
     figures = [(entry, path) for entry, path in written if path.suffix == ".svg"]
     figures.sort(key=lambda each: order_of(each[0]))
     return [Placed(entry.place, entry.caption, path) for entry, path in figures]
-
-
-def _end_with_parent(parent: int) -> None:
-    """Let a worker end soon after the process that started it: joblib's wait for good where that one was killed."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -17,7 +17,8 @@ from dpforest.errors import DPForestError, printable
 from dpforest.guarantee import Guarantee
 from dpforest.ledger import Budget
 from dpforest.texts import check_plain, parse_json, parse_yaml
-from fl_app.results.shapes import check_config, check_metrics, check_privacy, check_table
+from fl_app.results.attack import ATTACK
+from fl_app.results.shapes import check_attack, check_config, check_metrics, check_privacy, check_table
 from fl_app.results.text import clients_in_words
 from strategies.metrics import Kind, metrics_of
 
@@ -46,6 +47,8 @@ class FinishedRun:
         ``rounds.csv`` and ``clients.csv``.
     setting : str
         The method with what tells it apart among the runs that it is compared with.
+    attack : mapping or None
+        As in ``attack.json``, where the run was attacked.
     """
 
     folder: Path
@@ -57,6 +60,7 @@ class FinishedRun:
     rounds: pd.DataFrame
     clients: pd.DataFrame
     setting: str = ""
+    attack: Mapping[str, Any] | None = None
 
     @classmethod
     def of(
@@ -67,6 +71,7 @@ class FinishedRun:
         privacy: Mapping[str, Any],
         rounds: pd.DataFrame,
         clients: pd.DataFrame,
+        attack: Mapping[str, Any] | None = None,
     ) -> FinishedRun:
         """The run that these files are of.
 
@@ -78,7 +83,9 @@ class FinishedRun:
         # Every ledger of a run has the same budget.
         budget = next(iter(privacy["clients"].values()))["budget"]
         shared = Budget(float(budget["epsilon"]), float(budget["delta"]))
-        run = cls(folder, config, metrics, privacy, Guarantee.from_dict(privacy), shared, rounds, clients)
+        run = cls(
+            folder, config, metrics, privacy, Guarantee.from_dict(privacy), shared, rounds, clients, attack=attack
+        )
         _ = run.row, run.asked_epsilon, run.draw  # what is missing is missed here
         return run
 
@@ -184,6 +191,9 @@ def read_run(folder: Path) -> FinishedRun:
         clients, rounds = (_read_table(folder / f"{name}.csv") for name in ("clients", "rounds"))
         check_metrics(metrics)
         check_privacy(privacy)
+        attack = _read_json(folder / ATTACK) if (folder / ATTACK).exists() else None
+        if attack is not None:
+            check_attack(attack)
     except (OSError, ValueError) as error:
         raise DPForestError(f"{folder} is damaged: {error}") from error
     counted = [metrics.get(name) for name in ("clients", "rounds")]
@@ -192,7 +202,7 @@ def read_run(folder: Path) -> FinishedRun:
         raise DPForestError(f"{folder} is damaged: clients.csv or rounds.csv lacks lines")
     config = read_config(folder)
     try:
-        return FinishedRun.of(folder, config, _printable(metrics), _printable(privacy), rounds, clients)
+        return FinishedRun.of(folder, config, _printable(metrics), _printable(privacy), rounds, clients, attack)
     except (AttributeError, LookupError, OverflowError, StopIteration, TypeError, ValueError) as error:
         raise DPForestError(f"{folder} is damaged: {type(error).__name__}: {error}") from error
 

@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -217,9 +217,9 @@ def write_provenance(run: Run, path: Path) -> None:
     The names are the same for the same simulated experiment; with secure noise they are drawn anew.
     """
     plain = json.loads(path.read_text(encoding="utf-8"))
-    secret = run.experiment.to_json() if "seeded" in run.privacy["noise"] else secrets.token_hex(16)
     trains = [row["client"] for row in run.clients if row["trains"]]
-    names = {str(c): hashlib.sha256(f"{secret} {c}".encode()).hexdigest()[:8] for c in trains}
+    named = client_names(run.experiment, run.privacy["noise"], trains)
+    names = {str(client): name for client, name in named.items()}
     trees = dict.fromkeys(names.values(), 0)
     for tree in plain["trees"]:
         tree["owner"] = names.get(tree["owner"], "")
@@ -234,6 +234,12 @@ def write_provenance(run: Run, path: Path) -> None:
         "clients": [{"id": name, "trees": count} for name, count in sorted(trees.items())],
     }
     write_json(plain, path)
+
+
+def client_names(experiment: Experiment, noise: str, clients: Iterable[int]) -> dict[int, str]:
+    """Opaque names of clients: always the same of a simulated experiment; drawn anew where noise is secure."""
+    secret = experiment.to_json() if "seeded" in noise else secrets.token_hex(16)
+    return {client: hashlib.sha256(f"{secret} {client}".encode()).hexdigest()[:8] for client in clients}
 
 
 def is_being_written(path: Path) -> bool:

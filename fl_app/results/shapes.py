@@ -174,6 +174,62 @@ _IN_TABLES = {
 _NEEDED = {"clients.csv": ("client", "trains"), "rounds.csv": ("round", "bytes_down", "bytes_up")}
 
 
+_INTERVAL = Shape(
+    "a number with the ends of its interval",
+    lambda value: isinstance(value, list) and len(value) == 3 and all(map(_is_number, value)),
+)
+_RATES = _each(_or_nothing(_INTERVAL), dict, "a mapping to intervals")
+_WORDS = _each(_TEXT, list, "a list of texts")
+_LINES = _each(_MAPPING, list, "a list of lines")
+_ATTACK = {
+    "method": _NAME,
+    "epsilon": _EPSILON,
+    "delta": _DELTA,
+    "holds": _FLAG,
+    "models": _COUNT,
+    "records": _COUNT,
+    "seconds": _SIZE,
+    "membership": _LINES,
+    "allowed": _or_nothing(_MAPPING),
+    "influence": _or_nothing(_MAPPING),
+    "reconstruction.lines": _LINES,
+    "reconstruction.note": _TEXT,
+    "attributes.lines": _LINES,
+    "attributes.note": _TEXT,
+    "controls": _LINES,
+    "words": _WORDS,
+}
+_ALLOWED = {"area": _DELTA, "balanced_accuracy": _DELTA, "true_positives": _each(_DELTA, dict, "a mapping to shares")}
+_INFLUENCE = {"kind": _NAME, **dict.fromkeys(("paid", "largest", "mean"), _SIZE)}
+_MEMBERSHIP = {
+    **dict.fromkeys(("of", "level", "attack", "whose"), _NAME),
+    **dict.fromkeys(("area", "balanced_accuracy"), _INTERVAL),
+    "true_positives": _RATES,
+    **dict.fromkeys(("members", "others"), _COUNT),
+}
+_GUESS = {"of": _TEXT, "attack": _NAME, "needs_model": _FLAG, "cells": _INTERVAL}
+_CONTROL = {"name": _NAME, "attack": _NAME, "area": _INTERVAL, "broke": _FLAG}
+
+
+def check_attack(found: Mapping[str, Any]) -> None:
+    """Raise `Misshapen` unless ``attack.json`` holds what reports read."""
+    place = "attack.json"
+    _check_values(place, found)
+    _check(place, found, _ATTACK, _ATTACK)
+    for key, shapes in (("allowed", _ALLOWED), ("influence", _INFLUENCE)):
+        if found[key] is not None:
+            _check(f"{place}: {key}", found[key], shapes, shapes)
+    tables = {
+        "membership": (found["membership"], _MEMBERSHIP),
+        "controls": (found["controls"], _CONTROL),
+        "reconstruction": (found["reconstruction"]["lines"], _GUESS | {"rows": _INTERVAL}),
+        "attributes": (found["attributes"]["lines"], _GUESS | {"whose": _NAME}),
+    }
+    for name, (lines, shapes) in tables.items():
+        for number, line in enumerate(lines, 1):
+            _check(f"{place}: {name} {number}", line, shapes, shapes)
+
+
 def check_config(config: Mapping[str, Any]) -> None:
     """Raise `Misshapen` unless the keys of ``config.yaml`` that reports read hold what they should."""
     _check_values("config.yaml", config)

@@ -63,7 +63,7 @@ class Subject:
         """A client's ledger at the beginning of the run."""
         task = self.task
         protection = self.method.protection(task.settings, task.unit, task.trust)
-        return Ledger(task.budget, protection.unit, protection.trust)
+        return protection.ledger(task.budget)
 
     def rows_of(self, client: int) -> Rows:
         """Rows that a client trains on where it is not the one that is audited."""

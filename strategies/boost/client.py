@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord
 
-from dpforest.boosting import BoostPlan, Records, Start, release_marginals
+from dpforest.boosting import BoostPlan, Records, Standard, Start, release_marginals, release_moments
 from dpforest.guarantee import TrustModel
 from strategies.boost.settings import SecureTerms, plan_of, secure_terms
-from strategies.boost.wire import read_round, write_sums
+from strategies.boost.wire import HISTOGRAMS, MOMENTS, asked_mechanism, read_round, read_standard, write_sums
 from strategies.forests import ForestClient
 from strategies.messages import BadMessage, RowsChanged
 from strategies.method import Arrays, ClientTask, Public, Released, Update
@@ -22,18 +22,14 @@ class BoostClient(ForestClient):
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
         plan = plan_of(task)
+        mechanism = asked_mechanism(plan, task.config.get("step"))
         if task.trust is not TrustModel.SHARED:
             noised = _noised_sums(task, plan, X, y, arrays, None)
-            mechanism = plan.marginals if _asks_histograms(task) else plan.sums
-            return Update(Released(task.ledger, write_sums(noised, mechanism.variance**0.5)))
+            return Update(Released(task.ledger, write_sums(noised.ravel(), mechanism.variance**0.5)))
         reply = _secure_reply(task, plan, secure_terms(task, plan), X, y, arrays)
         if task.config.get("phase") == Phase.MASK.value:
             return Update(Released(task.ledger, reply))
         return Update(Public(reply))  # keys, parts of masks, and fresh masks on what was released before
-
-
-def _asks_histograms(task: ClientTask) -> bool:
-    return task.config.get("step") == "histograms"
 
 
 def _secure_reply(
@@ -71,8 +67,12 @@ def _secure_reply(
 def _noised_sums(
     task: ClientTask, plan: BoostPlan, X: np.ndarray, y: np.ndarray, arrays: Arrays, largest: int | None
 ) -> np.ndarray:
-    if _asks_histograms(task):
+    step = task.config.get("step")
+    if step == HISTOGRAMS:
         return release_marginals(X, y, task.schema, plan, task.ledger, task.noise("histograms"), largest)
+    if step == MOMENTS:
+        standard = read_standard(arrays, task.schema)
+        return release_moments(X, task.schema, plan, standard, task.ledger, task.noise("moments"), largest)
     asked = read_round(arrays, task.schema, plan)
     known = _recall(task, len(y))
     if asked.start is not None:
@@ -87,8 +87,8 @@ def _noised_sums(
         records = Records(X, y, task.schema, plan, start, scores)
     if asked.first > rounds:
         raise BadMessage(f"finished rounds from {asked.first}, but this client knows {rounds}")
-    for structure, weights in asked.past[rounds - asked.first :]:
-        records.add(structure, weights)
+    for finished in asked.past[rounds - asked.first :]:
+        records.add(finished.structure, finished.weights, finished.coefficients)
         rounds += 1
     noised = records.release(asked.structure, task.ledger, task.noise("sums"), largest)
     _remember(task, start, records.scores, rounds)
@@ -97,7 +97,9 @@ def _noised_sums(
 
 def _remember(task: ClientTask, start: Start, scores: np.ndarray, rounds: int) -> None:
     """Keep the scores: any process may play this client in the next round."""
-    arrays = {
+    standard = start.standard
+    units = {} if standard is None else {"centre": standard.centre, "scale": standard.scale}
+    arrays = units | {
         "cuts": start.cuts,
         "base": start.base,
         "clip": np.array([start.clip]),
@@ -114,5 +116,6 @@ def _recall(task: ClientTask, n_records: int) -> tuple[Start, np.ndarray, int] |
     arrays = {name: array.numpy() for name, array in kept.items()}
     if len(arrays["scores"]) != n_records:
         raise RowsChanged
-    start = Start(arrays["cuts"], arrays["base"], float(arrays["clip"][0]))
+    standard = Standard(arrays["centre"], arrays["scale"]) if "centre" in arrays else None
+    start = Start(arrays["cuts"], arrays["base"], float(arrays["clip"][0]), standard)
     return start, arrays["scores"].copy(), int(arrays["rounds"][0])

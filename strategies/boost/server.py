@@ -12,14 +12,25 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
-from dpforest.boosting import Booster
+from dpforest.boosting import Booster, Layout
 from dpforest.boosting.bins import marginal_shape
 from dpforest.errors import DPForestError
 from dpforest.forest import feature_importances, pack
 from dpforest.guarantee import TrustModel
 from dpforest.ledger import Budget, Entry, rounded_up, total_epsilon
 from strategies.boost.settings import FederatedBoostSettings, plan_of, secure_terms
-from strategies.boost.wire import check_histograms, check_leaf_sums, read_sums, write_round
+from strategies.boost.wire import (
+    HISTOGRAMS,
+    MOMENTS,
+    TREES,
+    asked_mechanism,
+    check_histograms,
+    check_moments,
+    check_round_sums,
+    read_sums,
+    write_round,
+    write_standard,
+)
 from strategies.forests import model_arrays, save_forest
 from strategies.messages import BadMessage
 from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
@@ -55,11 +66,11 @@ class BoostServer(ServerSide):
     def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
         if self._collector is not None and self._collector.phase is not Phase.MASK:
             return Charges()
-        return Charges(each=[self._plan.round_entry if self._has_start else self._plan.marginal_entry])
+        return Charges(each=[self._entry])
 
     @property
     def exchanges(self) -> int:
-        return self._collector.exchanges if self._collector else self.task.rounds + 1
+        return self._collector.exchanges if self._collector else self.task.rounds + 1 + self._plan.moment_rounds
 
     def is_round_end(self, exchange: int) -> bool:
         return self._ends_round
@@ -75,21 +86,22 @@ class BoostServer(ServerSide):
     def participants(self, exchange: int, clients: list[int]) -> list[int]:
         if self._collector is None:
             return clients
-        self._collector.length = int(np.prod(self._shape))
+        self._collector.length = self._length
         return self._collector.participants(clients)
 
     def arrays_for(self, exchange: int, client: int) -> Arrays:
         secure = self._collector.message(client) if self._collector else {}
         if not self._has_start or (self._collector and self._collector.phase is not Phase.MASK):
             return secure
+        if self._step == MOMENTS:
+            return {**secure, **write_standard(self._booster.standard)}
         known = self._known.get(client)
         first = known or 0
         start = self._booster.start if known is None else None
         return {**secure, **write_round(start, first, self._booster.rounds[first:], self._booster.structure)}
 
     def config(self, exchange: int, client: int) -> Mapping[str, Any]:
-        step = "trees" if self._has_start else "histograms"
-        return {"step": step, "phase": self._collector.phase.value} if self._collector else {"step": step}
+        return {"step": self._step, "phase": self._collector.phase.value} if self._collector else {"step": self._step}
 
     def check(self, update: ClientUpdate) -> None:
         if self._collector:
@@ -169,35 +181,61 @@ class BoostServer(ServerSide):
         return float(accuracy_score(y, predicted) if self.task.schema.is_classification else r2_score(y, predicted))
 
     @property
-    def _shape(self) -> tuple[int, ...]:
-        """Of the sums that clients send next."""
-        schema, settings = self.task.schema, self._settings
+    def _step(self) -> str:
+        """What clients are asked for next."""
         if not self._has_start:
-            return marginal_shape(schema, settings.bins)
-        structure = self._booster.structure
-        return structure.n_trees, structure.n_leaves, schema.n_outputs + 1
+            return HISTOGRAMS
+        return MOMENTS if self._booster.needs_moments else TREES
+
+    @property
+    def _entry(self) -> Entry:
+        """Ledger line of what they send."""
+        if self._step == MOMENTS and self._plan.linear:
+            return self._plan.linear.moment_entry
+        return self._plan.round_entry if self._has_start else self._plan.marginal_entry
+
+    @property
+    def _length(self) -> int:
+        """Of the sums that they send."""
+        if self._step == HISTOGRAMS:
+            return math.prod(marginal_shape(self.task.schema, self._settings.bins))
+        if self._step == MOMENTS:
+            return 2 * len(self.task.schema.numeric_features)
+        return self._layout.length
+
+    @property
+    def _layout(self) -> Layout:
+        return Layout.of(self._booster.structure, self.task.schema, self._plan)
 
     def _read(self, update: ClientUpdate) -> np.ndarray:
-        mechanism = self._plan.sums if self._has_start else self._plan.marginals
-        sums = read_sums(update.arrays, self._shape, mechanism.variance**0.5, self.task.clients)
+        deviation = asked_mechanism(self._plan, self._step).variance ** 0.5
+        sums = read_sums(update.arrays, (self._length,), deviation, self.task.clients)
         self._check_sums(sums, 1)
         return sums
 
     def _check_sums(self, sums: np.ndarray, parties: int) -> None:
-        check = check_leaf_sums if self._has_start else check_histograms
-        check(sums, self.task.schema, self._plan, parties)
+        schema, plan = self.task.schema, self._plan
+        if self._step == TREES:
+            check_round_sums(sums, self._layout, schema, plan, parties)
+        elif self._step == MOMENTS and plan.linear:
+            check_moments(sums, plan.linear, schema, parties)
+        else:
+            check_histograms(sums.reshape(marginal_shape(schema, self._settings.bins)), schema, plan, parties)
 
     def _note(self, updates: list[ClientUpdate]) -> None:
         """Keep in mind which clients know which trees: those that just answered know all there were."""
-        if self._has_start:
+        if self._step == TREES:
             self._released += 1
             self._known = {update.client: len(self._booster.rounds) for update in updates}
 
     def _learn(self, total: np.ndarray, parties: int) -> None:
-        if self._has_start:
+        if self._step == TREES:
             self._booster.read_sums(total, parties)
+        elif self._step == MOMENTS:
+            self._booster.read_moments(total, parties)
         else:
-            self._booster.read_marginals(total, parties)
+            shape = marginal_shape(self.task.schema, self._settings.bins)
+            self._booster.read_marginals(total.reshape(shape), parties)
             self._has_start = True
 
     def _take_secure_replies(self, collector: SumCollector, updates: list[ClientUpdate]) -> None:
@@ -212,10 +250,12 @@ class BoostServer(ServerSide):
             # there is nothing to go on with.
             if not self._has_start and (phase is not Phase.PRESENT or collector.ended):
                 raise TooFewClients(f"the run cannot go on: {error}") from error
+            if self._step == MOMENTS and phase is not Phase.PRESENT:
+                self._booster.skip_moments()  # clients have paid for them, and the units so far will do
             if not collector.ended:
                 log.warning("no sums are asked for: %s" if phase is Phase.PRESENT else "a round is given up: %s", error)
         if total is not None:
-            self._learn(total.values.reshape(self._shape), len(total.clients))
+            self._learn(total.values, len(total.clients))
         if collector.ended and not self._ended:
             self._ended = (
                 f"after {len(self._booster.rounds)} of {self.task.rounds} rounds: {collector.ended} "
@@ -228,14 +268,14 @@ class BoostServer(ServerSide):
 
     def _check_total(self, total: Total) -> None:
         try:
-            self._check_sums(total.values.reshape(self._shape), len(total.clients))
+            self._check_sums(total.values, len(total.clients))
         except BadMessage as error:
             raise DPForestError(f"{error}; a client, and which one does not show, sent sums of its own") from error
 
     def _spent(self) -> float:
+        *before, _ = self._plan.planned()
         entry = self._plan.round_entry
-        trees = Entry(**{**entry.__dict__, "times": entry.times * self._released})
-        return total_epsilon([self._plan.marginal_entry, trees], self.task.budget.delta)
+        return total_epsilon([*before, replace(entry, times=entry.times * self._released)], self.task.budget.delta)
 
     def _refuse_drowned(self) -> None:
         """Refuse a budget under which the public number of records does not stand out of the noise of a leaf."""

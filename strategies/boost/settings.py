@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpforest.boosting import BoostPlan, BoostSettings, make_plan
+from dpforest.boosting.columns import Columns
+from dpforest.boosting.linear import basis_size
 from dpforest.boosting.settings import MAX_DEPTH
 from dpforest.errors import DPForestError
 from dpforest.forest import Limits
@@ -81,7 +83,7 @@ class SecureTerms:
 
 
 def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureTerms:
-    """Terms of the secure sums of a run: one for the histograms and one a round.
+    """Terms of the secure sums of a run: one for the histograms, those for moments, and one a round.
 
     Raises
     ------
@@ -90,9 +92,14 @@ def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureT
     """
     settings = task.settings
     outputs = task.schema.n_outputs + 1
-    draws = task.clients * outputs * plan.trees * _MOST_LEAVES
-    tail = math.ceil(max(mechanism.tail(_TAIL / draws) for mechanism in (plan.marginals, plan.sums)))
-    needed = tail + _ROOM * (task.schema.rows or _FALLBACK_ROWS) * max(plan.unit, plan.marginal_unit)
+    # The linear part is small against so many leaves, but where a table has very many columns.
+    linear = plan.rounds * basis_size(Columns(task.schema)) * outputs
+    draws = task.clients * (outputs * plan.trees * _MOST_LEAVES + linear)
+    mechanisms = [plan.marginals, plan.sums, *([plan.linear.moments] if plan.linear else [])]
+    tail = math.ceil(max(mechanism.tail(_TAIL / draws) for mechanism in mechanisms))
+    of_linear = (plan.linear.unit, plan.linear.moment_unit) if plan.linear else ()
+    largest_part = max(plan.unit, plan.marginal_unit, *of_linear)
+    needed = tail + _ROOM * (task.schema.rows or _FALLBACK_ROWS) * largest_part
     # In 32 bits if that is enough: the masked vectors then take half the bytes.
     bits = 31 if needed * task.clients < 2**31 else 62
     if needed * task.clients >= 2**62:
@@ -101,7 +108,7 @@ def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureT
             "choose an epsilon that is less extreme"
         )
     largest = (2**bits - 1) // max(1, task.clients)
-    terms = Terms(task.clients, task.rounds + 1, largest, settings.dropouts, settings.colluders)
+    terms = Terms(task.clients, task.rounds + 1 + plan.moment_rounds, largest, settings.dropouts, settings.colluders)
     return SecureTerms(terms, largest - tail)
 
 

@@ -7,20 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpforest.boosting import BoostPlan, Round, Start, Structure
+from dpforest.boosting import BoostPlan, Layout, Round, Standard, Start, Structure
 from dpforest.boosting.booster import LARGEST_WEIGHT
 from dpforest.boosting.columns import Columns
-from dpforest.boosting.settings import MAX_DEPTH
+from dpforest.boosting.linear import basis_size
+from dpforest.boosting.settings import MAX_DEPTH, LinearPlan
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.schema import MOST_ROWS, Schema
 from strategies.messages import BadMessage
 from strategies.method import Arrays
 
 SUMS = "sums"
+HISTOGRAMS, MOMENTS, TREES = "histograms", "moments", "trees"  # what a message asks for
 _CUTS, _BASE, _CLIP = "start.cuts", "start.base", "start.clip"
+_CENTRE, _SCALE = "start.centre", "start.scale"
 _FEATURE, _SPLIT, _GROUPS = "feature", "split", "groups"
 _FIRST, _PAST_FEATURE, _PAST_SPLIT = "past.first", "past.feature", "past.split"
-_PAST_GROUPS, _PAST_WEIGHTS = "past.groups", "past.weights"
+_PAST_GROUPS, _PAST_WEIGHTS, _PAST_COEFFICIENTS = "past.groups", "past.weights", "past.coefficients"
 # A client rounds its noised sums to this part of the noise's deviation or less: it costs next to nothing in
 # accuracy (1/768 of the variance), and saves bytes.
 _PARTS = 8
@@ -32,7 +35,8 @@ _LARGEST_BASE = 1e3
 _CHANCE = 1e-18
 # How many times the public order of magnitude of its rows a client may have.
 _MOST_TIMES = 1000
-
+# Inside these, cells in standard units are finite, and so are thresholds between them, in single precision.
+_SMALLEST_SCALE, _LARGEST_CENTRE = 1e-35, 1e36
 
 SumsNoise = DiscreteGaussianSums | DiscreteLaplaceCounts
 
@@ -47,16 +51,68 @@ class Asked:
         None where the client has it already.
     first : int
         Number of the first finished round in ``past``, from 0.
-    past : list of (Structure, weights)
-        Finished rounds that the client may not know.
+    past : list of Finished
+        Rounds that the client may not know.
     structure : Structure
         Trees to fill.
     """
 
     start: Start | None
     first: int
-    past: list[tuple[Structure, np.ndarray]]
+    past: list[Finished]
     structure: Structure
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a finished round adds to scores; as in `Round`."""
+
+    structure: Structure
+    weights: np.ndarray
+    coefficients: np.ndarray
+
+
+def asked_mechanism(plan: BoostPlan, step: object) -> DiscreteGaussianSums | DiscreteLaplaceCounts:
+    """What noises the answer to a message.
+
+    Raises
+    ------
+    BadMessage
+        There is no such step in this plan.
+    """
+    if step == HISTOGRAMS:
+        return plan.marginals
+    if step == MOMENTS and plan.linear:
+        return plan.linear.moments
+    if step == TREES:
+        return plan.sums
+    raise BadMessage(f"the message asks for {step!r}, which this run does not have")
+
+
+def write_standard(standard: Standard) -> dict[str, np.ndarray]:
+    """Arrays of a message that asks for moments; `read_standard` reads them back."""
+    return {_CENTRE: standard.centre, _SCALE: standard.scale}
+
+
+def read_standard(arrays: Arrays, schema: Schema) -> Standard:
+    """Standard units that a server sends, with every number checked.
+
+    Raises
+    ------
+    BadMessage
+        An array is missing, of the wrong type or shape, or holds numbers that are not allowed.
+    """
+    shape = (len(Columns(schema).numeric),)
+    with np.errstate(over="ignore"):  # what single precision cannot hold is refused below
+        centre, scale = (_take(arrays, name, "f", shape).astype(np.float32) for name in (_CENTRE, _SCALE))
+    sound = np.abs(centre) <= _LARGEST_CENTRE
+    sound &= (scale >= _SMALLEST_SCALE) & (scale <= _LARGEST_CENTRE)
+    if not sound.all():
+        raise BadMessage(
+            f"standard units need centres at most {_LARGEST_CENTRE:g} from 0 and scales from {_SMALLEST_SCALE:g} to "
+            f"{_LARGEST_CENTRE:g}"
+        )
+    return Standard(centre, scale)
 
 
 def write_round(start: Start | None, first: int, past: list[Round], structure: Structure) -> dict[str, np.ndarray]:
@@ -68,6 +124,8 @@ def write_round(start: Start | None, first: int, past: list[Round], structure: S
             _BASE: start.base,
             _CLIP: np.array([start.clip]),
         }
+        if start.standard is not None:
+            arrays |= write_standard(start.standard)
     if past:
         arrays |= {
             _PAST_FEATURE: np.stack([_narrow(done.structure.feature) for done in past]),
@@ -75,6 +133,8 @@ def write_round(start: Start | None, first: int, past: list[Round], structure: S
             _PAST_GROUPS: np.stack([done.structure.groups for done in past]),
             _PAST_WEIGHTS: np.stack([done.weights for done in past]).astype(np.float16),
         }
+        if past[0].coefficients.size:
+            arrays[_PAST_COEFFICIENTS] = np.stack([done.coefficients for done in past]).astype(np.float16)
     return arrays
 
 
@@ -103,7 +163,7 @@ def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
                 f"the clip {clip:g} must lie from {_SMALLEST_CLIP:g} to {_LARGEST_CLIP:g}, and first scores at "
                 f"most {_LARGEST_BASE:g} from 0"
             )
-        start = Start(cuts, base, clip)
+        start = Start(cuts, base, clip, read_standard(arrays, schema) if plan.linear else None)
     past = []
     if _PAST_WEIGHTS in arrays:
         trees = plan.trees_per_round
@@ -114,12 +174,24 @@ def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
         groups = _take(arrays, _PAST_GROUPS, "u", (len(weights), *_groups_shape(columns)))
         if (np.abs(weights) > LARGEST_WEIGHT).any():
             raise BadMessage(f"a leaf changes a score by more than {LARGEST_WEIGHT:g}")
-        for f, s, g, w in zip(feature, split, groups, weights, strict=True):
-            past.append((_structure(f, s, g, columns, settings.cuts), np.ascontiguousarray(w)))
+        coefficients = _past_coefficients(arrays, len(weights), schema, plan)
+        for f, s, g, w, c in zip(feature, split, groups, weights, coefficients, strict=True):
+            structure = _structure(f, s, g, columns, settings.cuts)
+            past.append(Finished(structure, np.ascontiguousarray(w), np.ascontiguousarray(c)))
     feature = _take(arrays, _FEATURE, "u", (plan.trees_per_round, -1))
     split = _take(arrays, _SPLIT, "u", feature.shape)
     groups = _take(arrays, _GROUPS, "u", _groups_shape(columns))
     return Asked(start, first, past, _structure(feature, split, groups, columns, settings.cuts))
+
+
+def _past_coefficients(arrays: Arrays, rounds: int, schema: Schema, plan: BoostPlan) -> np.ndarray:
+    if not plan.linear:
+        return np.zeros((rounds, 0, schema.n_outputs), dtype=np.float32)
+    shape = (rounds, basis_size(Columns(schema)), schema.n_outputs)
+    coefficients = _take(arrays, _PAST_COEFFICIENTS, "f", shape).astype(np.float32, copy=False)
+    if (np.abs(coefficients) > LARGEST_WEIGHT).any():
+        raise BadMessage(f"a coefficient changes by more than {LARGEST_WEIGHT:g}")
+    return coefficients
 
 
 def write_sums(noised: np.ndarray, deviation: float) -> dict[str, np.ndarray]:
@@ -160,20 +232,44 @@ def check_histograms(sums: np.ndarray, schema: Schema, plan: BoostPlan, parties:
     _check_counts(sums, plan.marginals, plan.marginal_unit, schema, parties, "histograms", "cell")
 
 
-def check_leaf_sums(sums: np.ndarray, schema: Schema, plan: BoostPlan, parties: int = 1) -> None:
+def check_moments(sums: np.ndarray, linear: LinearPlan, schema: Schema, parties: int = 1) -> None:
+    """Refuse moments that records of so many parties and noise cannot explain.
+
+    Raises
+    ------
+    BadMessage
+        One is larger than those of all records that are believed.
+    """
+    largest = _most_records(schema, parties) * linear.moment_unit + _room(linear.moments, parties)
+    if np.abs(sums.astype(np.float64)).max(initial=0) > largest:
+        raise BadMessage("moments are beyond those of all records that are believed")
+
+
+def check_round_sums(sums: np.ndarray, layout: Layout, schema: Schema, plan: BoostPlan, parties: int = 1) -> None:
     """Refuse sums of `Records.release` that records of so many parties and noise cannot explain.
 
     Raises
     ------
     BadMessage
         The counts of a round's trees are not of equally many records, or gradients are larger than the counts with
-        them allow: a record can add ``unit`` at most, and adds ``count_unit`` to the count.
+        them allow: a record can add ``unit`` to a tree and ``linear.unit`` to the linear part at most, and adds
+        ``count_unit`` to the count.
     """
-    _check_counts(sums[..., -1], plan.sums, plan.count_unit, schema, parties, "trees", "leaf")
-    per_count = plan.unit / plan.count_unit
-    room = _room(plan.sums, parties) * (1 + per_count)
-    explained = per_count * np.maximum(sums[..., -1:], 0).astype(np.float64) + room
-    beyond = np.abs(sums[..., :-1]) > explained
+    leaves, linear = layout.parts(sums)
+    _check_counts(leaves[..., -1], plan.sums, plan.count_unit, schema, parties, "trees", "leaf")
+    counts = np.maximum(leaves[..., -1:], 0).astype(np.float64)
+    _check_gradients(leaves[..., :-1], plan.unit, counts, 1, plan, parties)
+    if plan.linear:  # the counts of a tree add up to those of all records, and so does their noise
+        _check_gradients(linear, plan.linear.unit, counts[0].sum(keepdims=True), layout.leaves[1], plan, parties)
+
+
+def _check_gradients(
+    values: np.ndarray, unit: int, counts: np.ndarray, added: int, plan: BoostPlan, parties: int
+) -> None:
+    """Hold sums of gradients against counts that are made of so many noised ones each."""
+    per_count = unit / plan.count_unit
+    room = _room(plan.sums, parties) + per_count * _room(plan.sums, parties, added)
+    beyond = np.abs(values) > per_count * counts + room
     if beyond.any():
         raise BadMessage(
             f"{int(beyond.sum())} sums of gradients are beyond what the counts of their leaves allow at this clip"
@@ -191,9 +287,14 @@ def _check_counts(
     if total.max() - total.min() > 2 * room:
         of = f"{total.min() / unit:.3g} to {total.max() / unit:.3g} records"
         raise BadMessage(f"the {lines} are of {of}, and must be of equally many")
-    most = parties * min(MOST_ROWS, _MOST_TIMES * schema.rows if schema.rows else MOST_ROWS)
+    most = _most_records(schema, parties)
     if total.max() > most * unit + room:
         raise BadMessage(f"the {lines} are of {total.max() / unit:.3g} records; at most {most:g} are believed")
+
+
+def _most_records(schema: Schema, parties: int) -> int:
+    """More of so many parties are not believed."""
+    return parties * min(MOST_ROWS, _MOST_TIMES * schema.rows if schema.rows else MOST_ROWS)
 
 
 def _room(mechanism: SumsNoise, parties: int, cells: int = 1) -> float:

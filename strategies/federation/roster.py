@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
-from dpforest.errors import DPForestError
-from strategies.messages import CONFIG, BadMessage, read_config
+from dpforest.errors import DPForestError, one_line
+from strategies.federation.traffic import send_and_receive
+from strategies.messages import CONFIG, LONGEST, BadMessage, read_config
 
 _NAMED = 10
 _STARTING = 5.0  # seconds in which the nodes of a simulation come up
@@ -39,15 +40,20 @@ def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> list[int]:
         time.sleep(0.1)
 
 
-def wait_for(grid: Grid, nodes: Mapping[int, int], is_enough: Callable[[set[int]], bool], timeout: float) -> set[int]:
-    """Which of the clients (by client: its node) are connected, once they are enough or the time is up.
+def wait_for(
+    there_now: Callable[[], set[int]],
+    nodes: Mapping[int, int],
+    is_enough: Callable[[set[int]], bool],
+    timeout: float,
+) -> set[int]:
+    """Which of the clients (by client: its node) are there, once they are enough or the time is up.
 
     The log says once who is waited for.
     """
     end = time.monotonic() + timeout
     is_said = False
     while True:
-        there = set(grid.get_node_ids())
+        there = there_now()
         connected = {client for client, node in nodes.items() if node in there}
         if is_enough(connected) or time.monotonic() > end:
             return connected
@@ -59,6 +65,11 @@ def wait_for(grid: Grid, nodes: Mapping[int, int], is_enough: Callable[[set[int]
         time.sleep(0.1)
 
 
+def introduction(node: int) -> Message:
+    """The question which part a node plays; it answers at once and from its configuration alone."""
+    return Message(RecordDict({CONFIG: ConfigRecord({"ask": "introduce"})}), node, MessageType.QUERY)
+
+
 def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
     """Which node plays which part: partition id to node id, as the nodes themselves say.
 
@@ -67,27 +78,31 @@ def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
     DPForestError
         No node says a number of its own.
     """
-    messages = [
-        Message(RecordDict({CONFIG: ConfigRecord({"ask": "introduce"})}), node, MessageType.QUERY) for node in nodes
-    ]
+    messages = [introduction(node) for node in nodes]
     claims: dict[int, list[int]] = {}
-    for reply in grid.send_and_receive(messages, timeout=timeout):
+    refusals: dict[str, None] = {}  # in order, each once
+    for reply in send_and_receive(grid, messages, timeout):
         node = reply.metadata.src_node_id
         if reply.has_error():
             continue
         try:
-            number = read_config(reply.content).get("partition-id")
+            said = read_config(reply.content)
+            number = said.get("partition-id")
         except BadMessage:
             continue
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            if "error" in said:
+                refusals[one_line(str(said["error"]), LONGEST)] = None
             continue
         claims.setdefault(number, []).append(node)
     if nameless := len(nodes) - sum(map(len, claims.values())):
-        log.warning("%d of %d nodes gave no partition-id, or are gone: they take no part", nameless, len(nodes))
+        why = f" ({'; '.join(refusals)})" if refusals else ""
+        log.warning("%d of %d nodes gave no partition-id, or are gone: they take no part%s", nameless, len(nodes), why)
     for number, claimants in claims.items():
         if len(claimants) > 1:
             log.warning("%d nodes say partition-id %d, so none plays it: give each its own", len(claimants), number)
     found = {number: claimants[0] for number, claimants in claims.items() if len(claimants) == 1}
     if not found:
-        raise DPForestError("no node introduced itself: set partition-id in every node's configuration")
+        why = "; ".join(refusals) or "set partition-id in every node's configuration"
+        raise DPForestError(f"no node introduced itself: {why}")
     return found

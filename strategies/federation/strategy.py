@@ -17,13 +17,14 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from dpforest.errors import DPForestError, one_line
-from dpforest.ledger import Ledger, rounded_up
+from dpforest.ledger import rounded_up
 from dpforest.schema import FROM_DATA
 from strategies.federation.cohort import Cohort
 from strategies.federation.evaluation import Evaluation, has_metrics, read_evaluation, refusal, refuses
 from strategies.federation.ledgers import Ledgers
 from strategies.federation.result import Exchange, Failure, FederatedResult
 from strategies.federation.roster import roster, wait_for, wait_for_nodes
+from strategies.federation.silence import Silent
 from strategies.federation.traffic import Meter, Traffic
 from strategies.flower_compat import SUPERLINK_NODE_ID, is_deployed
 from strategies.messages import (
@@ -44,7 +45,7 @@ from strategies.plan import RunPlan
 log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 R = TypeVar("R", bound=FederatedResult)
-_AWAY = "not connected"
+_AWAY, _SILENT = "not connected", "silent since it gave no answer in time"
 _REASONS = 3  # lost clients that the error at the end of a run names; all are in the log
 
 
@@ -169,13 +170,14 @@ class MethodStrategy(Strategy, Generic[R]):
         nodes = self._nodes or roster(grid, wait_for_nodes(grid, 1, timeout), timeout)
         cohort = plan.cohort(nodes)
         self._side = plan.method.server(replace(plan.server_task(cohort.total), deployed=is_deployed(grid)))
-        blank = Ledger(plan.budget, plan.protection.unit, plan.protection.trust)
+        blank = plan.protection.ledger(plan.budget)
         if leak := self._side.task.schema.leak:
             blank.unprotected(leak, FROM_DATA)
         self._ledgers = Ledgers(blank)
         self._ledgers.blank.require(self._side.planned())
         self._result = self._result_type(side=self._side, cohort=cohort)
         self._timeout = timeout
+        self._grid, self._silent = grid, Silent(grid)
         self._base_config = {
             **plan.to_message(),
             "run": uuid.uuid4().hex,
@@ -222,12 +224,12 @@ class MethodStrategy(Strategy, Generic[R]):
     ) -> Iterable[Message]:
         """One message to each client that takes part in the exchange."""
         side = self._side
-        self._chosen = side.participants(server_round, self._available(server_round, grid))
+        self._chosen = side.participants(server_round, self._available(server_round))
         self._asked = self._chosen
         if not self._counts_clients:
             train = self._result.cohort.train
             least = self._needed() if side.needs_answers else 0
-            self._asked = self._connected(server_round, {client: train[client] for client in self._chosen}, least, grid)
+            self._asked = self._connected(server_round, {client: train[client] for client in self._chosen}, least)
         for client in self._asked:
             self._ledgers.ask(client, side.charges(server_round, client))
         model = arrays if len(arrays) else None
@@ -278,7 +280,7 @@ class MethodStrategy(Strategy, Generic[R]):
         messages = []
         test = self._result.cohort.test
         wanted = {client: test[client] for client in sorted(set(test) - set(self._shares_no_metrics))}
-        self._asked_to_evaluate = self._connected(server_round, wanted, 0, grid, training=False)
+        self._asked_to_evaluate = self._connected(server_round, wanted, 0, training=False)
         for client in self._asked_to_evaluate:
             settings = {**config, **self._base_config, "round": server_round}
             content = RecordDict({ARRAYS: arrays, CONFIG: copied(settings)})
@@ -302,24 +304,29 @@ class MethodStrategy(Strategy, Generic[R]):
             return None
         return MetricRecord({**joint_metrics(each.sums for each in self._evaluation)})
 
-    def _available(self, server_round: int, grid: Grid) -> list[int]:
+    def _available(self, server_round: int) -> list[int]:
         """Clients to choose from: all, or those that are connected where an exchange needs some number of them."""
         train, side = self._result.cohort.train, self._side
         if side.is_enough(()):
             return sorted(train)
-        connected = wait_for(grid, train, side.is_enough, self._timeout)
+        connected = wait_for(self._there, train, side.is_enough, self._timeout)
         for client in sorted(set(train) - connected):
-            self._fail(server_round, client, _AWAY)
+            self._fail(server_round, client, self._absence(train[client]))
         return sorted(connected)
 
-    def _connected(
-        self, server_round: int, nodes: Mapping[int, int], least: int, grid: Grid, training: bool = True
-    ) -> list[int]:
+    def _connected(self, server_round: int, nodes: Mapping[int, int], least: int, training: bool = True) -> list[int]:
         """Who of these is there to be asked; the others are named, and asked again when they are back."""
-        connected = wait_for(grid, nodes, lambda clients: len(clients) >= least, self._timeout)
+        connected = wait_for(self._there, nodes, lambda clients: len(clients) >= least, self._timeout)
         for client in sorted(set(nodes) - connected):
-            self._fail(server_round, client, _AWAY, training)
+            self._fail(server_round, client, self._absence(nodes[client]), training)
         return [client for client in nodes if client in connected]
+
+    def _there(self) -> set[int]:
+        """Nodes that are connected, and have answered when they were last waited for."""
+        return set(self._grid.get_node_ids()) - self._silent.nodes()
+
+    def _absence(self, node: int) -> str:
+        return _SILENT if node in self._silent else _AWAY
 
     def _needed(self) -> int:
         """Sound answers that an exchange needs."""
@@ -361,6 +368,7 @@ class MethodStrategy(Strategy, Generic[R]):
             taken.append(item)
         for client in sorted(missing):
             self._fail(server_round, client, late, training)
+        self._silent.add(node for node, client in client_of.items() if client in missing)
         return taken
 
     def _take_update(self, server_round: int, reply: Message, client: int) -> ClientUpdate:

@@ -8,8 +8,9 @@ import logging
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -35,12 +36,22 @@ from strategies.messages import (
 )
 from strategies.method import Arrays, ClientSide, ClientTask, Task
 from strategies.metrics import classification_sums, regression_sums
-from strategies.node.consent import Refused, check_owner_allows, check_schema, check_work, spend_lifetime_budget
+from strategies.node.budget_file import Outcome
+from strategies.node.consent import (
+    Refused,
+    check_owner_allows,
+    check_schema,
+    check_work,
+    spend_lifetime_budget,
+    write_answer,
+    write_request,
+)
 from strategies.plan import RunPlan
 
 log = logging.getLogger(__name__)
 
 _STATE, _FAILED = "dpforest", "failed"
+_INTRODUCE, _TRAIN, _EVALUATE = "introduce", "train", "evaluate"  # kinds of messages
 FAILURE = "whether training fails"
 
 
@@ -108,12 +119,15 @@ class _Asked:
 
 def introduce(message: Message, context: Context) -> Message:
     """Say which part of the federation this node plays; public facts of its configuration only."""
-    try:
-        content = RecordDict({CONFIG: ConfigRecord({"partition-id": _partition_id(context)})})
-    except BadMessage as error:
-        log.warning("%s", error)
-        content = error_content(-1, error)
-    return Message(content, reply_to=message)
+
+    def content() -> RecordDict:
+        try:
+            return RecordDict({CONFIG: ConfigRecord({"partition-id": _partition_id(context)})})
+        except BadMessage as error:
+            log.warning("%s", error)
+            return error_content(-1, error)
+
+    return Message(_on_record(_INTRODUCE, None, context, content), reply_to=message)
 
 
 def train(message: Message, context: Context, host: Host[Any]) -> Message:
@@ -127,23 +141,53 @@ def evaluate(message: Message, context: Context, host: Host[Any]) -> Message:
 
 
 def _answer(message: Message, context: Context, host: Host[Any], action: Callable[[_Asked], RecordDict]) -> Message:
+    kind = _EVALUATE if action is _evaluate else _TRAIN
+    content = partial(_content, message, context, host, action)
+    plan = None
+    if not is_simulated(context):
+        with suppress(Exception):  # said by `_content`
+            plan = _plan(host, _text(host, message))
+    return Message(_on_record(kind, plan, context, content), reply_to=message)
+
+
+def _on_record(kind: str, plan: RunPlan | None, context: Context, content: Callable[[], RecordDict]) -> RecordDict:
+    """What is answered to a message; a real node writes down that it came, and then what it is answered."""
+    if is_simulated(context):
+        return content()
+    try:
+        number = write_request(kind, plan, context)
+        answer = content()
+        said = answer.config_records.get(CONFIG, ConfigRecord())
+        outcome: Outcome = "answered"
+        if "error" in said:
+            outcome = "refused" if said.get("refused") is True else "failed"
+        write_answer(number, outcome, str(said.get("error", "")), context)
+        return answer
+    except Refused as error:
+        return error_content(-1, error, refused=True, unprotected=_has_failed(context))
+
+
+def _content(message: Message, context: Context, host: Host[Any], action: Callable[[_Asked], RecordDict]) -> RecordDict:
     client = -1
     try:
         client = _partition_id(context)
         config = read_config(message.content)
-        text = str(config.get(host.setting, ""))
+        text = _text(host, message)
         plan = _plan(host, text)
         check_owner_allows(plan, context, action is _evaluate)
         host.check(plan, context)
-        content = action(_Asked(config, read_arrays(message.content), context, host, text, plan, client))
+        return action(_Asked(config, read_arrays(message.content), context, host, text, plan, client))
     except Exception as error:
         if not is_simulated(context):  # there the server says it
             log.warning("client %d: %s: %s", client, type(error).__name__, error)
         # The text of an error may show a data value, which must not leave a real node.
         sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | Sayable)
         public = error if sayable else DPForestError("see its log")
-        content = error_content(client, public, isinstance(error, Refused), _has_failed(context))
-    return Message(content, reply_to=message)
+        return error_content(client, public, isinstance(error, Refused), _has_failed(context))
+
+
+def _text(host: Host[Any], message: Message) -> str:
+    return str(read_config(message.content).get(host.setting, ""))
 
 
 def _train(asked: _Asked) -> RecordDict:
@@ -299,7 +343,7 @@ def _ledger(asked: _Asked, schema: Schema) -> Ledger:
         spend_lifetime_budget(asked.plan, asked.context)
     state = asked.context.state
     state.clear()
-    ledger = Ledger(asked.plan.budget, asked.plan.protection.unit, asked.plan.protection.trust)
+    ledger = asked.plan.protection.ledger(asked.plan.budget)
     if schema.leak:
         ledger.unprotected(schema.leak, FROM_DATA)
     state[_STATE] = ConfigRecord({"run": run, "terms": terms, "ledger": json.dumps(ledger.to_dict())})

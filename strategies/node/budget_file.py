@@ -1,4 +1,4 @@
-"""What all runs of a node have spent together: an SQLite file that only grows.
+"""What a node was asked, what it answered, and what all its runs have spent together: an SQLite file that only grows.
 
 Processes of several runs may play a node at once, so what is left is read and what a run spends is written in one
 transaction. A file that cannot be believed allows nothing.
@@ -13,16 +13,30 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
+from typing import Literal
 
 from dpforest.errors import DPForestError
 
-_VERSION = 1
+_VERSION = 2
 _APPLICATION = 0x64706275  # "dpbu": marks the file as one of ours
 _WAIT = 60.0  # seconds for other processes to finish their entry
+_TABLES = ("runs", "requests", "answers")
+_LONGEST = 500  # characters of what a server says that are kept
+
+
+def _final(table: str) -> str:
+    """The rules that let a table grow only."""
+    refuse = "BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END;"
+    return "".join(
+        f"CREATE TRIGGER {table}_{name} BEFORE {change} ON {table} {refuse}\n"
+        for name, change in (("stay", "DELETE"), ("are_final", "UPDATE"))
+    )
+
+
 _SQLITE = b"SQLite format 3\x00"
-_TABLE = f"""
+_CONTENT = f"""
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_VERSION};
 CREATE TABLE runs (
@@ -35,8 +49,32 @@ CREATE TABLE runs (
     unit TEXT NOT NULL,
     trust TEXT NOT NULL
 );
-CREATE TRIGGER runs_stay BEFORE DELETE ON runs BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END;
-CREATE TRIGGER runs_are_final BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'what was spent stays spent'); END;
+CREATE TABLE requests (
+    number INTEGER PRIMARY KEY,
+    "when" TEXT NOT NULL,
+    run TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    strategy TEXT NOT NULL,
+    epsilon REAL,
+    delta REAL
+);
+CREATE TABLE answers (
+    request INTEGER PRIMARY KEY REFERENCES requests (number),
+    "when" TEXT NOT NULL,
+    outcome TEXT NOT NULL CHECK (outcome IN ('answered', 'refused', 'failed')),
+    words TEXT NOT NULL
+);
+{"".join(map(_final, _TABLES))}"""
+_SUMMARY = """
+SELECT all_of.run, began, all_of.strategy, asked, answered, refused, failed, runs.epsilon, runs.delta,
+    COALESCE(words, '')
+FROM (
+    SELECT run, MIN(requests."when") AS began, MAX(strategy) AS strategy, COUNT(*) AS asked, MIN(number) AS first,
+        SUM(outcome IS 'answered') AS answered, SUM(outcome IS 'refused') AS refused,
+        SUM(outcome IS 'failed') AS failed, MAX(CASE WHEN outcome != 'answered' THEN number END) AS last
+    FROM requests LEFT JOIN answers ON request = number GROUP BY run
+) AS all_of LEFT JOIN answers ON request = last LEFT JOIN runs ON runs.run = all_of.run
+ORDER BY first
 """
 
 
@@ -55,6 +93,52 @@ class Spent:
     delta: float | None
     unit: str
     trust: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """One message as it came in; ``epsilon`` and ``delta`` are those of the run that it asks for, if it says any."""
+
+    when: str
+    run: str
+    kind: str
+    strategy: str
+    epsilon: float | None
+    delta: float | None
+
+
+Outcome = Literal["answered", "refused", "failed"]
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What became of all messages of a run.
+
+    Attributes
+    ----------
+    run, began, strategy : str
+    asked, answered, refused, failed : int
+        Messages. One that is none of the three was never answered: the node ended, or is at it.
+    epsilon, delta : float or None
+        What the run is charged with; None where it has spent nothing, or its method has no budget.
+    last_words : str
+        Why the last message without an answer had none.
+    """
+
+    run: str
+    began: str
+    strategy: str
+    asked: int
+    answered: int
+    refused: int
+    failed: int
+    epsilon: float | None
+    delta: float | None
+    last_words: str
+
+
+class SpentAlready(DPForestError):
+    """The run has been charged before, and what it has released since is not known any more."""
 
 
 _COLUMNS = ", ".join(f'"{field.name}"' for field in fields(Spent))
@@ -89,10 +173,14 @@ class BudgetFile:
 
         Raises
         ------
+        SpentAlready
+            This run has been here: whoever lost its ledger must not begin another one, nor may a second node.
         BrokenBudgetFile
             The file cannot be read, written or believed; nothing is written.
         """
         with self._transaction() as database:
+            if database.execute("SELECT 1 FROM runs WHERE run = ?", [run.run]).fetchone():
+                raise SpentAlready(f"run {run.run} has spent its budget already")
             epsilon, delta = (_sum(database, name) for name in ("epsilon", "delta"))
             if run.epsilon is not None and not math.fsum([epsilon, run.epsilon]) <= epsilon_limit:
                 return False
@@ -101,6 +189,60 @@ class BudgetFile:
             values = [getattr(run, field.name) for field in fields(Spent)]
             database.execute(f"INSERT INTO runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         return True
+
+    def ask(self, request: Request) -> int:
+        """Write down that a message has come; its number.
+
+        Raises
+        ------
+        BrokenBudgetFile
+        """
+        with self._transaction(adds_up=False) as database:
+            values = [value[:_LONGEST] if isinstance(value, str) else value for value in astuple(request)]
+            columns = ", ".join(f'"{field.name}"' for field in fields(Request))
+            added = database.execute(f"INSERT INTO requests ({columns}) VALUES (?, ?, ?, ?, ?, ?)", values)
+            assert added.lastrowid is not None
+            return added.lastrowid
+
+    def answer(self, request: int, when: str, outcome: Outcome, words: str = "") -> None:
+        """Write down what a message is about to be answered.
+
+        Raises
+        ------
+        BrokenBudgetFile
+        """
+        with self._transaction(adds_up=False) as database:
+            database.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", [request, when, outcome, words[:_LONGEST]])
+
+    def summaries(self) -> list[RunSummary]:
+        """What became of each run, the first one first.
+
+        Raises
+        ------
+        BrokenBudgetFile
+        """
+        with self._transaction() as database:
+            return [RunSummary(*row) for row in database.execute(_SUMMARY)]
+
+    def spent(self) -> tuple[float, float]:
+        """Epsilon and delta of all runs together.
+
+        Raises
+        ------
+        BrokenBudgetFile
+        """
+        with self._transaction() as database:
+            return _sum(database, "epsilon"), _sum(database, "delta")
+
+    def make(self) -> None:
+        """Make the file if there is none, and believe it.
+
+        Raises
+        ------
+        BrokenBudgetFile
+        """
+        with self._transaction():
+            pass
 
     def runs(self) -> list[Spent]:
         """All runs, the first one first.
@@ -113,8 +255,11 @@ class BudgetFile:
             return [Spent(*row) for row in database.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY number")]
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One at a time, over all processes; on the disk at its end, or not at all."""
+    def _transaction(self, adds_up: bool = True) -> Iterator[sqlite3.Connection]:
+        """One at a time, over all processes; on the disk at its end, or not at all.
+
+        Before entries are added up, all are held against the rules, which takes longer the more there are.
+        """
         try:
             self._make_if_missing()
             self._check_file()
@@ -122,7 +267,9 @@ class BudgetFile:
             with closing(sqlite3.connect(uri, timeout=_WAIT, isolation_level=None, uri=True)) as database:
                 database.execute("PRAGMA synchronous = FULL")
                 database.execute("BEGIN IMMEDIATE")
-                _check_content(database)
+                _check_version(database)
+                if adds_up:
+                    _check_entries(database)
                 yield database
                 database.execute("COMMIT")
         except sqlite3.Error as error:
@@ -138,7 +285,7 @@ class BudgetFile:
         os.close(handle)
         try:
             with closing(sqlite3.connect(name, isolation_level=None)) as database:
-                database.executescript(_TABLE)
+                database.executescript(_CONTENT)
             with suppress(FileExistsError):  # another process was first
                 os.link(name, self._path)
         finally:
@@ -158,10 +305,16 @@ class BudgetFile:
             raise BrokenBudgetFile(f"{self._path} is no budget-file, or was damaged: restore it, or name another")
 
 
-def _check_content(database: sqlite3.Connection) -> None:
+def _check_version(database: sqlite3.Connection) -> None:
     kind, version = (database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if (kind, version) != (_APPLICATION, _VERSION):
-        raise BrokenBudgetFile(f"it is of another program or version ({version}, not {_VERSION}): name another file")
+        raise BrokenBudgetFile(
+            f"it is of another program or version ({version}, not {_VERSION}): name another file, and lower the "
+            "limits by what has been spent"
+        )
+
+
+def _check_entries(database: sqlite3.Connection) -> None:
     if database.execute("PRAGMA integrity_check").fetchone()[0] != "ok":  # holds the CHECKs against every entry
         raise BrokenBudgetFile("its entries were damaged or altered: restore it, or name another file")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,14 +19,15 @@ from dpforest.ledger import ROUNDING, rounded_up
 from dpforest.schema import Schema
 from strategies.flower_compat import is_simulated
 from strategies.method import Task, Work
-from strategies.node.budget_file import BrokenBudgetFile, BudgetFile, Spent
+from strategies.node.budget_file import BrokenBudgetFile, BudgetFile, Outcome, Request, Spent, SpentAlready
 from strategies.plan import RunPlan
 
 log = logging.getLogger(__name__)
 
 KEYS = (
-    "partition-id", "data-path", "max-epsilon", "rows", "max-delta", "budget-file", "max-nodes", "max-scores",
-    "max-products", "strategies", "share-metrics", "state-folder",
+    "partition-id", "data-path", "schema", "max-epsilon", "rows", "max-delta", "lifetime-epsilon", "lifetime-delta",
+    "budget-file", "max-nodes", "max-scores", "max-products", "max-seconds", "max-memory", "strategies", "units",
+    "share-metrics", "state-folder",
 )  # fmt: skip
 """All that an owner can set in a node configuration."""
 # Flower's word, which simulations and its examples set and nothing here reads.
@@ -46,8 +49,14 @@ _PUBLISHED = 0.01
 _LARGEST = 1e300
 # About half a minute of one core for trees, some minutes for networks.
 _USUAL_WORK = Work(nodes=2_000_000, scores=50_000_000, products=10**12)
+# What one core does in a second, roughly.
+_A_SECOND = Work(nodes=70_000, scores=1_700_000, products=3 * 10**9)
+_USUAL_MEGABYTES = 4000
+# Of a node of a tree, while it is grown and packed; and of each of its values.
+_NODE_BYTES, _VALUE_BYTES = 64, 24
 # The same words for whatever stands in the way: more would tell a server what other runs have spent.
 _ALL_RUNS = "all runs together would spend more than this node's owner allows"
+_LOST = "this node has already spent a budget in this Flower run, and has no ledger of it; start a new run"
 _NO_BUDGET_FILE = "this node cannot keep its budget-file; its log says why"
 
 
@@ -57,17 +66,22 @@ class Refused(DPForestError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may spend (or all together, with a ``budget-file``), as the owner's configuration says.
+    """What one run may spend, and all together, as the owner's configuration says.
 
     Parameters
     ----------
     epsilon, delta : float
+        Of one run.
+    all_epsilon, all_delta : float
+        Of all runs together, where there is a ``budget-file``.
     why_delta : str
         What to do about the one of delta, in words.
     """
 
     epsilon: float
     delta: float
+    all_epsilon: float
+    all_delta: float
     why_delta: str = ""
 
     @classmethod
@@ -88,7 +102,16 @@ class Limits:
                 "owner can lower it in the node configuration"
             )
         why = "" if "max-delta" in context.node_config else "; its owner can say rows=..., or max-delta=..."
-        return cls(_number(context, "max-epsilon", _USUAL_EPSILON), delta, why)
+        epsilon = _number(context, "max-epsilon", _USUAL_EPSILON)
+        for name in ("lifetime-epsilon", "lifetime-delta"):
+            if name in context.node_config and "budget-file" not in context.node_config:
+                raise Refused(
+                    f"this node's {name} needs a budget-file in the node configuration, so nothing is allowed"
+                )
+        all_epsilon, all_delta = (
+            _number(context, f"lifetime-{name}", one_run) for name, one_run in (("epsilon", epsilon), ("delta", delta))
+        )
+        return cls(epsilon, delta, all_epsilon, all_delta, why)
 
 
 def check_owner_allows(plan: RunPlan, context: Context, evaluating: bool) -> None:
@@ -99,7 +122,7 @@ def check_owner_allows(plan: RunPlan, context: Context, evaluating: bool) -> Non
     plan : RunPlan
         What the server asks.
     context : Context
-        Of the node: ``max-epsilon``, ``max-delta``, ``rows``, ``strategies``, ``share-metrics``.
+        Of the node: ``max-epsilon``, ``max-delta``, ``rows``, ``strategies``, ``units``, ``share-metrics``.
     evaluating : bool
         Whether test metrics are asked for.
 
@@ -121,11 +144,17 @@ def check_owner_allows(plan: RunPlan, context: Context, evaluating: bool) -> Non
         return
     if method.uses_budget:
         _check_limit("delta", budget.delta, limits.delta, "max-delta", limits.why_delta)
-    named = str(own.get("strategies", "")).replace(",", " ").split()
+    named = _words(context, "strategies")
     if method.name not in named and ("strategies" in own or not plan.protection.by_client_alone):
         raise Refused(
             f"this node does not take part in strategy {method.name} ({plan.protection.trust}); its owner can allow it "
             f'in the node configuration: strategies="{method.name}"'
+        )
+    unit = plan.protection.unit
+    if "units" in own and unit.kind not in _words(context, "units"):
+        raise Refused(
+            f"this node does not take part in runs that protect one {unit.kind}; its owner can allow it in the "
+            f'node configuration: units="{unit.kind}"'
         )
     if evaluating and own.get("share-metrics") is not True:
         raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
@@ -182,6 +211,24 @@ def check_work(plan: RunPlan, task: Task, context: Context) -> None:
                 f"{option} {limit:.0f}; its owner can raise it in the node configuration"
             )
 
+    _check_time_and_memory(plan.method.work(task), task, context)
+
+
+def _check_time_and_memory(work: Work, task: Task, context: Context) -> None:
+    """Estimates by public facts alone: how long it really takes depends on rows, and must end nothing."""
+    seconds = sum(number / getattr(_A_SECOND, name) for name, number in asdict(work).items())
+    megabytes = work.nodes * (_NODE_BYTES + _VALUE_BYTES * task.schema.n_outputs) / 1e6
+    for option, asked, usual, what in (
+        ("max-seconds", seconds, _LARGEST, "seconds"),
+        ("max-memory", megabytes, _USUAL_MEGABYTES, "megabytes"),
+    ):
+        limit = _number(context, option, usual)
+        if not asked <= limit:
+            raise Refused(
+                f"one message would take this node some {asked:.0f} {what}, which is above its {option} {limit:g}; its "
+                "owner can raise it in the node configuration"
+            )
+
 
 _WORDS = {
     "nodes": "of all its trees together",
@@ -190,42 +237,118 @@ _WORDS = {
 }
 
 
-def spend_lifetime_budget(plan: RunPlan, context: Context) -> None:
-    """Add a run to the node's ``budget-file``, if its owner keeps one.
-
-    Then ``max-epsilon`` and ``max-delta`` hold for all runs together: what different runs release about the same rows
-    adds up. A run of a method without a budget is written down with no epsilon and does not count.
+def describe_limits(context: Context) -> list[str]:
+    """What a node's configuration allows, a line each, for its owner.
 
     Raises
     ------
     Refused
-        The run would bring the total above a limit, or the file cannot be read or written. The words toward the server
-        are always the same; the node's log says more.
+        A key is misspelt, or a limit is none.
     """
-    file = context.node_config.get("budget-file")
-    if file is None:
-        return
-    limits, counts = Limits.of(context), plan.method.uses_budget
-    run = Spent(
-        when=datetime.now(UTC).isoformat(timespec="seconds"),
-        run=str(context.run_id),
-        strategy=plan.method.name,
-        epsilon=float(plan.budget.epsilon) if counts else None,
-        delta=float(plan.budget.delta) if counts else None,
-        unit=plan.protection.unit,
-        trust=plan.protection.trust,
+    _check_keys(context)
+    own, limits = context.node_config, Limits.of(context)
+    lines = [f"one run may spend at most epsilon {limits.epsilon:g} and delta {limits.delta:g}"]
+    if "budget-file" in own:
+        lines.append(f"all runs together may spend at most epsilon {limits.all_epsilon:g}, delta {limits.all_delta:g}")
+    work = [f"{_number(context, f'max-{name}', usual):g} {name}" for name, usual in asdict(_USUAL_WORK).items()]
+    lines.append(
+        f"one message may be at most {', '.join(work)}, {_number(context, 'max-memory', _USUAL_MEGABYTES):g} megabytes"
+        + (f", {_number(context, 'max-seconds', 0):g} seconds" if "max-seconds" in own else "")
     )
+    strategies = ", ".join(_words(context, "strategies")) or "none"
+    lines.append(f"strategies: {strategies if 'strategies' in own else 'all that protect a client by themselves'}")
+    lines.append(f"units: {', '.join(_words(context, 'units')) or 'none' if 'units' in own else 'all'}")
+    lines.append(f"test metrics: {'shared in clear' if own.get('share-metrics') is True else 'not shared'}")
+    return lines
+
+
+def spend_lifetime_budget(plan: RunPlan, context: Context) -> None:
+    """Add a run to the node's ``budget-file``, if its owner keeps one.
+
+    Then ``lifetime-epsilon`` and ``lifetime-delta`` hold for all runs together: what different runs release about the
+    same rows adds up. A run of a method without a budget is written down with no epsilon and does not count.
+
+    Raises
+    ------
+    Refused
+        The run would bring the total above a limit, has been charged before, or the file cannot be read or written.
+        The words toward the server are always the same; the node's log says more.
+    """
+    if "budget-file" not in context.node_config:
+        return
+    limits, (epsilon, delta), protection = Limits.of(context), _cost(plan), plan.protection
+    run = Spent(_now(), str(context.run_id), plan.method.name, epsilon, delta, protection.unit, protection.trust)
     try:
-        if not isinstance(file, str) or not file:
-            raise BrokenBudgetFile(f"budget-file {file!r} must be the path of a file")
-        allowed = BudgetFile(Path(file)).spend(run, _room(limits.epsilon), _room(limits.delta))
+        with _fails_closed():
+            allowed = _budget_file(context).spend(run, _room(limits.all_epsilon), _room(limits.all_delta))
+    except SpentAlready:
+        raise Refused(_LOST) from None
+    if not allowed:
+        log.warning("budget-file: epsilon %s and delta %s more would exceed lifetime-epsilon %s or lifetime-delta %s",
+                    *map(rounded_up, (epsilon or 0, delta or 0, limits.all_epsilon, limits.all_delta)))  # fmt: skip
+        raise Refused(_ALL_RUNS)
+
+
+def write_request(kind: str, plan: RunPlan | None, context: Context) -> int | None:
+    """Write a message into the node's ``budget-file``, if its owner keeps one, before it is looked into; its number.
+
+    Parameters
+    ----------
+    kind : str
+        Of message.
+    plan : RunPlan, optional
+        What it asks, if that could be read.
+    context : Context
+
+    Raises
+    ------
+    Refused
+        The file cannot be read or written: then nothing is answered.
+    """
+    if "budget-file" not in context.node_config:
+        return None
+    epsilon, delta = (None, None) if plan is None else _cost(plan)
+    strategy = "" if plan is None else plan.method.name
+    with _fails_closed():
+        return _budget_file(context).ask(Request(_now(), str(context.run_id), kind, strategy, epsilon, delta))
+
+
+def write_answer(number: int | None, outcome: Outcome, words: str, context: Context) -> None:
+    """Write down what a message is about to be answered; raises as `write_request`."""
+    if number is not None:
+        with _fails_closed():
+            _budget_file(context).answer(number, _now(), outcome, words)
+
+
+def _budget_file(context: Context) -> BudgetFile:
+    file = context.node_config["budget-file"]
+    if not isinstance(file, str) or not file:
+        raise BrokenBudgetFile(f"budget-file {file!r} must be the path of a file")
+    return BudgetFile(Path(file))
+
+
+@contextmanager
+def _fails_closed() -> Iterator[None]:
+    try:
+        yield
     except BrokenBudgetFile as error:
         log.warning("budget-file: %s", error)
         raise Refused(_NO_BUDGET_FILE) from None
-    if not allowed:
-        log.warning("budget-file: epsilon %s and delta %s more would exceed max-epsilon %s or max-delta %s",
-                    *map(rounded_up, (run.epsilon or 0, run.delta or 0, limits.epsilon, limits.delta)))  # fmt: skip
-        raise Refused(_ALL_RUNS)
+
+
+def _cost(plan: RunPlan) -> tuple[float | None, float | None]:
+    """Epsilon and delta of a run; None for a method without a budget."""
+    if not plan.method.uses_budget:
+        return None, None
+    return float(plan.budget.epsilon), float(plan.budget.delta)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _words(context: Context, name: str) -> list[str]:
+    return str(context.node_config.get(name, "")).replace(",", " ").split()
 
 
 def _number(context: Context, name: str, usual: Any, whole: bool = False) -> Any:

@@ -83,7 +83,7 @@ def test_records_and_the_forest_walk_alike() -> None:
     records = Records(X, y, SCHEMA, plan, booster.start)
     for _ in range(3):
         done = booster.read_sums(records.release(booster.structure, ledger, Seeded(0)), 1)
-        records.add(done.structure, done.weights)
+        records.add(done.structure, done.weights, done.coefficients)
     forest = validate(booster.forest({}))
     assert np.abs(forest.predict_proba(X) - softmax(records.scores.astype(np.float64), axis=1)).max() < 1e-5
 

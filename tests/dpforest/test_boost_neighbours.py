@@ -21,7 +21,8 @@ SCHEMAS = {
     "target": Schema((Feature("a", 0, 1), Feature("b", 0, 1)), target_range=(0.0, 1.0)),
 }
 # So small a clip that the odd record's gradient always reaches it: nobody is easier to find.
-TINY = {"depth": 1, "trees_per_round": 1, "bins": 2, "cuts": 1, "clip": 0.01, "marginal_share": 0.2}
+TINY = {"depth": 1, "trees_per_round": 1, "bins": 2, "cuts": 1, "clip": 0.01, "marginal_share": 0.2,
+        "linear_share": 0}  # fmt: skip
 
 
 @contextmanager
@@ -46,7 +47,9 @@ def watched(seen: list[tuple[Any, np.ndarray, np.ndarray]], halved: bool, forced
         yield
 
 
-def evidence(kind: str, with_record: bool, budget: Budget, seed: int, halved: bool = False) -> float:
+def evidence(
+    kind: str, with_record: bool, budget: Budget, seed: int, halved: bool = False, linear_share: float = 0.0
+) -> float:
     """How much likelier all that a run shows is with the odd record than without it, as a logarithm.
 
     The run on the true table is followed by one on its neighbour that is made to show the same: it then asks the same
@@ -57,7 +60,7 @@ def evidence(kind: str, with_record: bool, budget: Budget, seed: int, halved: bo
     y = np.array([0, 1, 2, 1]) if kind == "classes" else np.array([0.4, 0.5, 0.6, 0.5])
     odd = (np.array([[0.9, 0.9]]), y[:1] if kind == "classes" else np.array([1.0]))
     tables = {False: (X, y), True: (np.concatenate([X, odd[0]]), np.concatenate([y, odd[1]]))}
-    settings = BoostSettings(**TINY, pure=not budget.delta)
+    settings = BoostSettings(**TINY | {"linear_share": linear_share}, pure=not budget.delta)
 
     def run(table: bool, forced: list[np.ndarray] | None = None) -> list[tuple[Any, np.ndarray, np.ndarray]]:
         seen: list[tuple[Any, np.ndarray, np.ndarray]] = []
@@ -77,12 +80,12 @@ def evidence(kind: str, with_record: bool, budget: Budget, seed: int, halved: bo
     return total if with_record else -total
 
 
-def excess(kind: str, budget: Budget, threshold: float, halved: bool = False) -> float:
+def excess(kind: str, budget: Budget, threshold: float, halved: bool = False, linear_share: float = 0.0) -> float:
     """What delta would have to be at least, by how often runs point to the right table, and to the wrong one."""
     # Gaussian noise of half the scale speaks four times as loudly, Laplace noise twice.
     loudness = (4 if budget.delta else 2) if halved else 1
     with_, without = (
-        loudness * np.array([evidence(kind, table, budget, seed, halved) for seed in range(150)])
+        loudness * np.array([evidence(kind, table, budget, seed, halved, linear_share) for seed in range(150)])
         for table in (True, False)
     )
     factor = math.exp(budget.epsilon)
@@ -93,11 +96,12 @@ def excess(kind: str, budget: Budget, threshold: float, halved: bool = False) ->
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_a_whole_gaussian_run_keeps_its_promise(kind: str) -> None:
+@pytest.mark.parametrize("linear_share", [0, 0.5])
+def test_a_whole_gaussian_run_keeps_its_promise(kind: str, linear_share: float) -> None:
     budget = Budget(8.0, 9e-4)
     # 150 runs tell a share to 0.04; the exact excess is delta, and 0.5 under half the noise.
-    assert excess(kind, budget, 8.0) < budget.delta + 0.1
-    assert excess(kind, budget, 8.0, halved=True) > budget.delta + 0.2, "half the noise is found out"
+    assert excess(kind, budget, 8.0, linear_share=linear_share) < budget.delta + 0.1
+    assert excess(kind, budget, 8.0, True, linear_share) > budget.delta + 0.2, "half the noise is found out"
 
 
 def test_a_whole_pure_run_keeps_its_promise() -> None:

@@ -14,6 +14,7 @@ from scipy.special import softmax
 from dpforest.boosting import (
     Booster,
     BoostSettings,
+    Layout,
     Records,
     Start,
     boost,
@@ -105,7 +106,7 @@ def structure_and_start(schema: Schema, X: np.ndarray, y: np.ndarray, settings: 
 def test_the_sensitivity_is_that_of_the_worst_record(schema: Schema, pure: bool) -> None:
     """Drops each of 400 records, and compares sums without noise: the change is within the plan's bound."""
     X, y = table(schema)
-    settings = BoostSettings(pure=pure, trees_per_round=3, depth=3, bins=8, cuts=3)
+    settings = BoostSettings(pure=pure, trees_per_round=3, depth=3, bins=8, cuts=3, linear_share=0)
     plan, structure, start = structure_and_start(schema, X, y, settings, Budget(1.0) if pure else Budget(1.0, 1e-6))
     free = make_plan(settings, FREE, 3, schema)
 
@@ -138,7 +139,7 @@ def test_the_sensitivity_is_that_of_the_worst_record(schema: Schema, pure: bool)
 def test_sums_and_scores_agree_with_the_forest() -> None:
     """Leaves of the finished forest, by its own walk, give the sums and scores that the kernels computed."""
     X, y = table(CLASSES)
-    settings = BoostSettings(trees_per_round=2, depth=3, bins=16, cuts=7)
+    settings = BoostSettings(trees_per_round=2, depth=3, bins=16, cuts=7, linear_share=0)
     plan = make_plan(settings, FREE, 2, CLASSES)
     booster = Booster(CLASSES, plan, seed=1)
     ledger = Ledger(FREE)
@@ -147,8 +148,9 @@ def test_sums_and_scores_agree_with_the_forest() -> None:
     for _ in range(2):
         before = records.scores.astype(np.float64)
         sums = records.release(booster.structure, ledger, Seeded(0))
+        leaf_sums, _ = Layout.of(booster.structure, CLASSES, plan).parts(sums)
         done = booster.read_sums(sums, 1)
-        records.add(done.structure, done.weights)
+        records.add(done.structure, done.weights, done.coefficients)
     forest = validate(booster.forest({}))
     assert np.abs(forest.predict_proba(X) - softmax(records.scores.astype(np.float64), axis=1)).max() < 1e-5
     gradient = softmax(before, axis=1) - np.eye(3)[y]
@@ -157,8 +159,8 @@ def test_sums_and_scores_agree_with_the_forest() -> None:
     for tree in range(2):
         for leaf in range(8):
             inside = leaves[:, tree] == leaf
-            assert np.abs(sums[tree, leaf, :3] - gradient[inside].sum(axis=0)).max() <= 1.6 * inside.sum()
-            assert sums[tree, leaf, 3] == plan.count_unit * inside.sum()
+            assert np.abs(leaf_sums[tree, leaf, :3] - gradient[inside].sum(axis=0)).max() <= 1.6 * inside.sum()
+            assert leaf_sums[tree, leaf, 3] == plan.count_unit * inside.sum()
 
 
 def even_marginals(cuts: np.ndarray) -> Marginals:
@@ -203,7 +205,7 @@ def test_where_no_cut_is_left_a_tree_repeats_itself() -> None:
 @pytest.mark.parametrize("rounds", [5, 50])
 def test_a_plan_spends_the_budget_and_no_more(epsilon: float, rounds: int) -> None:
     for budget, pure in ((Budget(epsilon, 1e-6), False), (Budget(epsilon), True)):
-        plan = make_plan(BoostSettings(pure=pure), budget, rounds, CLASSES)
+        plan = make_plan(BoostSettings(pure=pure, linear_share=0), budget, rounds, CLASSES)
         ledger = Ledger(budget)
         ledger.charge(plan.marginal_entry)
         for _ in range(rounds):
@@ -215,7 +217,7 @@ def test_a_plan_spends_the_budget_and_no_more(epsilon: float, rounds: int) -> No
 
 
 def test_a_plan_costs_what_dp_accounting_says() -> None:
-    plan = make_plan(BoostSettings(), Budget(1.0, 1e-6), 50, CLASSES)
+    plan = make_plan(BoostSettings(linear_share=0), Budget(1.0, 1e-6), 50, CLASSES)
     marginals, sums = plan.marginals, plan.sums
     total = privacy_loss_distribution.from_gaussian_mechanism(
         1 / marginals.mu,
@@ -292,6 +294,12 @@ def test_sums_are_cut_off_before_the_noise() -> None:
         ({"marginal_share": 1.0}, "marginal_share 1.0 must be a number above 0 and below 1"),
         ({"pure": "yes"}, "pure 'yes' must be true or false"),
         ({"step": math.nan}, "step nan must be a number"),
+        ({"linear_share": 1.0}, "linear_share 1.0 must be a number from 0 to below 1"),
+        ({"linear_share": 0.96}, "linear_share 0.96 and marginal_share 0.05 leave no budget for trees"),
+        (
+            {"linear_share": 0.5, "pure": True},
+            "the linear part is for Gaussian noise: set linear_share=0, or pure=false",
+        ),
     ],
 )
 def test_settings_say_what_is_allowed(options: dict, message: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +15,17 @@ from fl_app.client_app import app
 from fl_app.engine.experiment import Experiment
 from strategies.flower_compat import SimulatedContext
 from strategies.messages import ARRAYS, CONFIG
+from strategies.node.budget_file import BudgetFile
 
+_runs = itertools.count(1)
 ALL_RUNS = "all runs together would spend more than this node's owner allows"
 
 
 def node(simulated: bool = False, **settings: Any) -> Context:
-    """A node that plays client 0."""
+    """A node that plays client 0, in a Flower run of its own."""
     kind = SimulatedContext if simulated else Context
     config = {"partition-id": 0} | settings
-    return kind(run_id=1, node_id=1000, node_config=config, state=RecordDict(), run_config={})
+    return kind(run_id=next(_runs), node_id=1000, node_config=config, state=RecordDict(), run_config={})
 
 
 def ask(
@@ -50,3 +54,8 @@ def error(reply: RecordDict) -> str:
 def own(dataset: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
     """The node configuration of an owner who says where the data is, and allows what `make` asks."""
     return {"data-path": str(dataset["path"]), "max-epsilon": 2.0, **settings}
+
+
+def spent_nothing(budget_file: Path) -> bool:
+    """Whether no run is in a budget file; that a message came is."""
+    return not budget_file.exists() or not BudgetFile(budget_file).runs()

@@ -279,7 +279,7 @@ def boost(rng: np.random.Generator) -> Case:
     strategy = {
         "name": "boost", "pure": pure, "bins": bins, "cuts": cuts, "trees_per_round": trees,
         "clip": pick(rng, ["auto", "auto", 1.0, 1e-3, 1e-320, 999.0]), "count_share": pick(rng, [0.2, 1e-300, 9.9]),
-        "marginal_share": pick(rng, [0.05, 1e-12, 0.999]),
+        "marginal_share": pick(rng, [0.05, 1e-12, 0.5]), "linear_share": 0 if pure else pick(rng, [0, 0.4, 1e-12]),
     }  # fmt: skip
     case = Case(rng, strategy, hostile_schema(rng, rng.random() < 0.4), delta=0.0 if pure else 1e-9)
     case.schema["rows"] = 100
@@ -293,14 +293,23 @@ def boost(rng: np.random.Generator) -> Case:
         "past.first": np.array([0]),
         "feature": rng.integers(case.n_features, size=(trees, 2**depth - 1)).astype(np.uint8),
         "split": rng.integers(cuts, size=(trees, 2**depth - 1)).astype(np.uint8),
+        "groups": np.zeros((0, 0), np.uint8),
     }
+    units = {
+        "start.centre": rng.normal(size=case.n_features) * pick(rng, [1.0, 1e30, 1e36, 1e300, 1e-310]),
+        "start.scale": np.full(case.n_features, pick(rng, [1.0, 1e-35, 1e-310, 1e36, -1.0])),
+    }
+    start |= units if strategy["linear_share"] else {}
     if rng.random() < 0.5:
         start |= {
             "past.feature": start["feature"][None],
             "past.split": start["split"][None],
+            "past.groups": start["groups"][None],
             "past.weights": np.full((1, trees, 2**depth, case.outputs), pick(rng, [2.0, -2.0, 3.0, 1e-30, 1e4])),
+            "past.coefficients": np.full((1, case.n_features + 1, case.outputs), pick(rng, [2.0, -2.0, 3.0, 1e-30])),
         }
-    case.messages = pick(rng, [[histograms], [({}, start)], [histograms, ({"round": 2}, start)]])
+    moments, trees_too = ({"step": "moments"}, units), ({"step": "trees", "round": 2}, start)
+    case.messages = pick(rng, [[histograms], [moments], [trees_too], [histograms, trees_too], [moments, trees_too]])
     return case
 
 

@@ -45,8 +45,10 @@ ROUND = {
     "past.first": np.array([0]),
     "feature": np.zeros((2, 3), np.uint8),
     "split": np.zeros((2, 3), np.uint8),
+    "groups": np.zeros((0, 0), np.uint8),
 }
 START = {"start.cuts": np.tile([0.2, 0.5, 0.8], (2, 1)), "start.base": np.zeros(3), "start.clip": np.array([1.0])}
+UNITS = {"start.centre": np.full(2, 0.5), "start.scale": np.full(2, 0.25)}
 WEIGHTS = {
     "output/kernel": np.full((2, 3), 0.1),
     "output/bias": np.zeros(3),
@@ -76,8 +78,12 @@ METHODS: dict[str, tuple[dict[str, Any], Asked]] = {
         [({"phase": "hash", "seed": 1}, {}), ({"phase": "hash", "seed": 2}, {}), VOTE, COUNT],
     ),
     "boost": (
-        {"bins": 16, "cuts": 3, "trees_per_round": 2},
-        [({"step": "histograms"}, {}), ({}, ROUND), ({}, ROUND | START)],
+        {"bins": 16, "cuts": 3, "trees_per_round": 2, "linear_share": 0},
+        [({"step": "histograms"}, {}), ({"step": "trees"}, ROUND), ({"step": "trees"}, ROUND | START)],
+    ),
+    "boost, linear": (
+        {"bins": 16, "cuts": 3, "trees_per_round": 2, "linear_share": 0.5},
+        [({"step": "histograms"}, {}), ({"step": "moments"}, UNITS), ({"step": "trees"}, ROUND | START | UNITS)],
     ),
     "dp_sgd": (
         {"hidden": [], "batch": 20, "steps": 2, "standardize": "private"},

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fl_app.report.answer import Answer
-from fl_app.report.figures import comparison, convergence, epsilon, families, rounds
+from fl_app.report.figures import attacks, comparison, convergence, epsilon, families, rounds
 from fl_app.report.figures.style import save_figure, styled
 from fl_app.report.papers import ldp_document, liu2022
 from fl_app.report.sections import Family, Section, file_name, nearest_to_one
@@ -118,6 +118,10 @@ CATALOGUE = (
     Entry("importance-map", Section, rounds.importance_maps, "importance",
           "The same as a heat map over epsilon, features in the order of the data.", best_settings),
     Entry("importance_stability", Section, rounds.stability, few=best_settings),
+    Entry("membership", Section, attacks.against_attackers, "attackers",
+          "Each mark: a run's score, and the area under the curve of the strongest attack by who knows so much, with "
+          "its 95 % interval; the number is epsilon, ∞ no privacy. Hollow: no valid guarantee. Solid grey: a coin. "
+          "Dotted: the most that epsilon allows to any attacker; a better attack than these may come nearer to it."),
     Entry("memorization", Section, epsilon.memorization, "memorization",
           "Share of clients whose tree does better on its own test rows than on anyone else's (Favero et al. 2024, "
           "section V-B)."),

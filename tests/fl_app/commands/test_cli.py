@@ -48,7 +48,7 @@ def test_every_command_has_a_sentence_examples_and_meanings(name: str, capsys: p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["comapre"], "error: no command 'comapre'; did you mean 'compare'? (there are audit, "),
+        (["comapre"], "error: no command 'comapre'; did you mean 'compare'? (there are attack, audit, "),
         (["sweeep", "seed=1"], "error: no command 'sweeep'; did you mean 'sweep'?"),
         (["data", "chekc"], "error: no command 'data chekc'; did you mean 'data check'? (there are data check, data "),
         (["dat"], "did you mean 'data'?"),

@@ -134,6 +134,28 @@ def test_shipped_experiments_sweep_over_what_exists(experiment: str) -> None:
         to_experiment(compose_config([f"experiment={experiment}", *overrides]))
 
 
+def test_flwr_run_refuses_a_folder_that_would_go_astray(caplog: pytest.LogCaptureFixture) -> None:
+    """The working directory is that in which somebody once started the SuperLink."""
+    context = Context(1, 0, {}, RecordDict(), {"overrides": "", "output": "runs"})
+    with pytest.raises(ConfigurationError), caplog.at_level(logging.ERROR):
+        server_app.main(InProcessGrid(app, 1), context)
+    assert "output='runs' must be an absolute folder" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("nodes", "partition", "warned"), [(2, "", True), (10, "", False), (2, " partition.clients=2", False)]
+)
+def test_ten_people_on_flowers_two_nodes_are_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, nodes: int, partition: str, warned: bool
+) -> None:
+    overrides = f"strategy=one_shot strategy.trees=1 strategy.depth=2{partition}"
+    context = Context(1, 0, {}, RecordDict(), {"overrides": overrides, "output": str(tmp_path)})
+    with caplog.at_level(logging.WARNING):
+        server_app.main(InProcessGrid(app, nodes), context)
+    said = "10 subjects are grouped into 2 clients, since so many nodes are there: start 10 "
+    assert (said in caplog.text) == warned
+
+
 def test_flwr_run_takes_its_folder_apart_from_the_overrides(caplog: pytest.LogCaptureFixture) -> None:
     context = Context(1, 0, {}, RecordDict(), {"overrides": "output=/there seed=3", "output": ""})
     with pytest.raises(ConfigurationError), caplog.at_level(logging.ERROR):

@@ -184,3 +184,17 @@ def test_an_option_that_no_strategy_has_is_refused(capsys: pytest.CaptureFixture
 def test_several_experiments_bring_the_axes_of_each() -> None:
     both = expand(["experiment=compare_watch,compare_hugadb"])
     assert both == expand(["experiment=compare_watch"]) + expand(["experiment=compare_hugadb"])
+
+
+def test_a_sweep_attacks_its_runs_where_it_is_asked_to(table: list[str], tmp_path: Path) -> None:
+    place = tmp_path / "sweep"
+    assert dpforest(["sweep", *table, "strategy=one_shot", "attack_models=4", f"output={place}"]) == 0
+    (run,) = read_runs([place])
+    assert run.attack is not None
+    assert run.attack["models"] == 4
+    assert list((place / "figures").rglob("membership*.svg"))
+
+
+def test_too_few_shadow_models_of_a_sweep_are_refused_in_one_line(table: list[str], tmp_path: Path) -> None:
+    assert dpforest(["run", *table[:-1], "attack_models=2", f"output={tmp_path / 'run'}"]) == 1
+    assert not (tmp_path / "run" / "metrics.json").exists()

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from hand_made import SCHEMA, TREES, make, raw_array, table_rows, write_table
-from one_node import ALL_RUNS, ask, error, node, own
+from one_node import ALL_RUNS, ask, error, node, own, spent_nothing
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import Ledger
@@ -327,7 +327,7 @@ def test_overlapping_windows_are_refused_on_a_node(tmp_path: Path) -> None:
     windows = {"name": "watch", "length": 48, "step": 6, "overlap": "count"}
     context = node(**{"max-epsilon": 2.0, "budget-file": str(tmp_path / "spent.json")})
     assert "a raw sample would be in up to 8 records and cost 8 x epsilon" in error(ask(context, make(windows)))
-    assert not (tmp_path / "spent.json").exists()
+    assert spent_nothing(tmp_path / "spent.json")
 
 
 def test_a_node_that_cannot_keep_its_secret_takes_no_part(dataset: dict[str, Any], tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_a_node_that_cannot_keep_its_secret_takes_no_part(dataset: dict[str, Any
     said = error(ask(node(**own(dataset, **kept)), for_nodes(dataset), clients=1))
     assert "this node cannot keep its state" in said
     assert str(tmp_path) not in said
-    assert not (tmp_path / "spent.json").exists()
+    assert spent_nothing(tmp_path / "spent.json")
 
 
 def test_no_copy_of_a_nodes_rows_is_made(

@@ -19,7 +19,7 @@ from dpforest.schema import Schema
 from dpforest.settings import Settings
 from strategies import registry
 from strategies.audit import MethodAudit, Subject, audit_method
-from strategies.method import ClientSide, ClientTask, Method, Public, Released, ServerSide, Task, Update
+from strategies.method import ClientSide, ClientTask, Method, Protection, Public, Released, ServerSide, Task, Update
 from strategies.one_shot import client as one_shot_client
 from strategies.registry import get_method
 
@@ -191,7 +191,7 @@ class Collecting(ServerSide[Any]):
 )
 def test_what_no_mechanism_has_let_through_is_found(fault: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Careless, "fault", fault)
-    method = Method("careless", Settings, Collecting, Careless, unit=RECORD_UNIT, trust=NO_SERVER, self_protecting=True)
+    method = Method("careless", Settings, Collecting, Careless, (Protection(RECORD_UNIT, NO_SERVER, True),))
     own = replace(subject("one_shot", PURE), name="careless")
     monkeypatch.setattr("strategies.audit.subject.get_method", lambda name: method)
     found = audit_method(own, repetitions=100)

@@ -39,7 +39,9 @@ class Federation:
         trust: str = "local",
         **options: Any,
     ) -> None:
-        self.settings = FederatedBoostSettings(**{"depth": 3, "trees_per_round": 2, "bins": 16, "cuts": 7} | options)
+        self.settings = FederatedBoostSettings(
+            **{"depth": 3, "trees_per_round": 2, "bins": 16, "cuts": 7, "linear_share": 0} | options
+        )
         self.task = Task(
             schema, self.settings, budget or Budget(5.0, 1e-6), rounds, clients, 3, trust=TrustModel(trust)
         )

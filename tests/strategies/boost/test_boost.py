@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from federation import SCHEMA, Federation, table
 
-from dpforest.boosting import Records, boost
+from dpforest.boosting import Records, boost, release_moments
+from dpforest.boosting.bins import marginal_shape
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.forest import load
 from dpforest.ledger import Budget, Ledger
@@ -32,8 +33,9 @@ FREE = Budget(math.inf)
 
 
 @pytest.mark.parametrize("trust", ["local", "shared"])
-def test_without_noise_it_is_boosting_of_all_rows_together(trust: str) -> None:
-    run = Federation(budget=FREE, trust=trust)
+@pytest.mark.parametrize("linear_share", [0, 0.4])
+def test_without_noise_it_is_boosting_of_all_rows_together(trust: str, linear_share: float) -> None:
+    run = Federation(budget=FREE, trust=trust, linear_share=linear_share)
     run.run()
     X, y = (np.concatenate(parts) for parts in zip(*run.rows.values(), strict=True))
     settings = run.settings
@@ -68,6 +70,8 @@ def test_the_server_says_what_the_model_is_worth_on_its_public_rows() -> None:
         ({"trust": "shared"}, Budget(5.0, 1e-6)),
         ({"trust": "shared", "dropouts": 1, "colluders": 1}, Budget(5.0, 1e-6)),
         ({"pure": True}, Budget(50.0)),
+        ({"trust": "local", "linear_share": 0.4}, Budget(5.0, 1e-6)),
+        ({"trust": "shared", "linear_share": 0.4}, Budget(5.0, 1e-6)),
     ],
 )
 def test_every_client_spends_exactly_what_was_planned(options: dict, budget: Budget) -> None:
@@ -321,11 +325,15 @@ def test_too_few_records_for_a_tree_are_refused_whatever_epsilon() -> None:
 
 def test_noise_that_drowns_every_tree_is_refused_with_what_would_do() -> None:
     schema = Schema(SCHEMA.features, classes=SCHEMA.classes, rows=600)
-    options = {"schema": schema, "depth": "auto", "trees_per_round": 8}
-    with pytest.raises(DPForestError, match=r"privacy.epsilon=0.001 leaves no tree .* from (\S+) on") as refused:
-        Federation(budget=Budget(0.001, 1e-6), **options)
-    enough = float(str(refused.value).split("from ")[1].split(" on")[0])
-    Federation(budget=Budget(enough * 1.1, 1e-6), **options)
+    found = []
+    for linear_share in (0, 0.5):
+        options = {"schema": schema, "depth": "auto", "trees_per_round": 8, "linear_share": linear_share}
+        with pytest.raises(DPForestError, match=r"privacy.epsilon=0.001 leaves no tree .* from (\S+) on") as refused:
+            Federation(budget=Budget(0.001, 1e-6), **options)
+        enough = float(str(refused.value).split("from ")[1].split(" on")[0])
+        Federation(budget=Budget(enough * 1.1, 1e-6), **options)
+        found.append(enough)
+    assert found[1] == pytest.approx(found[0], rel=0.15), "a linear part hardly asks for more"
 
 
 @pytest.mark.parametrize(
@@ -358,7 +366,10 @@ def tampered(change):
         (lambda a: {"sums": a["sums"][:-1]}, "of shape"),
         (lambda a: {}, "no array 'sums'"),
         (lambda a: {"sums": np.full(a["sums"].shape, 2**62)}, "beyond 62 bits"),
-        (lambda a: {"sums": a["sums"].astype(np.int64) * 1000 * [1, 1, 1, 0]}, "beyond what the counts"),
+        (
+            lambda a: {"sums": a["sums"].astype(np.int64) * np.tile([1000, 1000, 1000, 0], len(a["sums"]) // 4)},
+            "beyond what the counts",
+        ),
     ],
     ids=["nan", "shape", "missing", "field", "clip"],
 )
@@ -372,12 +383,17 @@ def test_unsound_sums_cost_their_sender_only(change, message: str) -> None:
     assert run.accuracy() > 0.6
 
 
-def added(number: int, *cells: Any) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+HISTOGRAMS, LEAVES = marginal_shape(SCHEMA, 16), (2, 8, 4)
+
+
+def added(
+    number: int, *cells: Any, shape: tuple[int, ...] = HISTOGRAMS
+) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
     """A number added to some cells of the sums."""
 
     def change(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         sums = arrays["sums"].astype(np.int64)
-        sums[cells] += number
+        sums.reshape(shape)[cells] += number
         return {"sums": sums}
 
     return change
@@ -408,9 +424,9 @@ def test_histograms_that_no_records_have_cost_their_sender_only(change, message:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (added(10**9, 0, 0, -1), "the trees are of .* must be of equally many"),
-        (added(-(10**9), slice(None), 0, -1), "a leaf holds .* which no noise explains"),
-        (added(10**15, slice(None), 0, -1), "the trees are of .* at most 600000 are believed"),
+        (added(10**9, 0, 0, -1, shape=LEAVES), "the trees are of .* must be of equally many"),
+        (added(-(10**9), slice(None), 0, -1, shape=LEAVES), "a leaf holds .* which no noise explains"),
+        (added(10**15, slice(None), 0, -1, shape=LEAVES), "the trees are of .* at most 600000 are believed"),
     ],
     ids=["one tree", "negative", "too many"],
 )
@@ -486,13 +502,13 @@ def test_a_masked_sum_far_outside_the_clip_is_given_up() -> None:
     assert run.server.report()["trees"] == 2
 
 
-def sound_message() -> tuple[Federation, dict[str, np.ndarray]]:
-    run = Federation()
-    for _ in range(3):
+def sound_message(linear_share: float = 0.0) -> tuple[Federation, dict[str, np.ndarray]]:
+    run = Federation(linear_share=linear_share)
+    for _ in range(5 if linear_share else 3):
         run.exchange()
     run.exchange_number += 1
     run.server._known.pop(0)  # so that everything is sent
-    return run, dict(run.server.arrays_for(4, 0))
+    return run, dict(run.server.arrays_for(run.exchange_number, 0))
 
 
 @pytest.mark.parametrize(
@@ -511,16 +527,81 @@ def sound_message() -> tuple[Federation, dict[str, np.ndarray]]:
         ("start.clip", lambda a: a * 0 + 1e300, "must lie from"),
         ("start.base", lambda a: a * 0 + 1e6, "first scores at most"),
         ("start.base", lambda a: a * np.inf, "holds NaN or infinity"),
+        ("start.scale", lambda a: a * 0, "scales from 1e-35"),
+        ("start.scale", lambda a: -a, "scales from 1e-35"),
+        ("start.centre", lambda a: a + np.float32(1e37), "centres at most 1e[+]36"),
+        ("start.centre", lambda a: a * np.float32(np.nan), "holds NaN or infinity"),
+        ("start.centre", lambda a: a[:1], "expected kind 'f'"),
+        ("past.coefficients", lambda a: a + np.float16(3), "a coefficient changes by more than 2"),
+        ("past.coefficients", lambda a: a[:, :2], "expected kind 'f'"),
     ],
 )
 def test_a_client_refuses_a_message_that_is_not_sound(name: str, change, message: str) -> None:
-    run, arrays = sound_message()
+    run, arrays = sound_message(linear_share=0.4)
     read_round(arrays, SCHEMA, run.server._plan)
     arrays[name] = change(arrays[name])
     before = run.ledgers[0].entries
     with pytest.raises(BadMessage, match=message):
         run.reply(0, arrays, {"step": "trees"})
     assert run.ledgers[0].entries == before, "nothing was paid, as nothing was sent"
+
+
+@pytest.mark.parametrize("linear_share", [0, 0.4])
+def test_a_client_refuses_a_step_that_the_run_does_not_have(linear_share: float) -> None:
+    run, arrays = sound_message(linear_share)
+    before = run.ledgers[0].entries
+    for step in ("moments", "weights", None):
+        if step == "moments" and linear_share:
+            continue
+        with pytest.raises(BadMessage, match=f"asks for {step!r}, which this run does not have"):
+            run.reply(0, arrays, {"step": step} if step else {})
+    assert run.ledgers[0].entries == before
+
+
+def test_no_server_gets_more_moments_than_were_planned() -> None:
+    run, arrays = sound_message(linear_share=0.4)
+    arrays = {"start.centre": arrays["start.centre"], "start.scale": arrays["start.scale"]}
+
+    def ask_on_and_on() -> None:
+        for _ in range(1000):
+            run.reply(0, arrays, {"step": "moments"})
+
+    with pytest.raises(BudgetExceeded):
+        ask_on_and_on()
+    assert run.ledgers[0].guarantee().epsilon <= 5 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("centre", "scale"), [(0.5, 1e-35), (1e36, 1.0), (-1e36, 1e-35), (0.5, 1e36), (0.5, 0.25)])
+@pytest.mark.parametrize("clip", [1e-9, 0.5, 1e9])
+def test_no_units_that_a_server_chooses_uncover_a_record(centre: float, scale: float, clip: float) -> None:
+    """Without noise: one record more changes moments, and all sums of a round, by no more than the noise is for."""
+    run, arrays = sound_message(linear_share=0.4)
+    plan, free = plan_of(run.task), plan_of(replace(run.task, budget=FREE))
+    arrays["start.centre"][:], arrays["start.scale"][:], arrays["start.clip"][:] = centre, scale, clip
+    asked = read_round(arrays, SCHEMA, plan)
+    X, _ = table(0, 20)
+    sums, moments = [], []
+    for n in (19, 20):
+        records = Records(X[:n], np.zeros(n, np.int64), SCHEMA, free, asked.start)
+        sums.append(records.release(asked.structure, Ledger(FREE), Seeded(0)))
+        moments.append(release_moments(X[:n], SCHEMA, free, asked.start.standard, Ledger(FREE), Seeded(0)))
+    assert (free.unit, free.linear.unit, free.linear.moment_unit) == (
+        plan.unit, plan.linear.unit, plan.linear.moment_unit)  # fmt: skip
+    for (before, after), mechanism in ((sums, plan.sums), (moments, plan.linear.moments)):
+        assert ((after - before).astype(np.float64) ** 2).sum() <= mechanism.squared_sensitivity
+
+
+def test_moments_that_come_to_no_sum_are_done_without() -> None:
+    run = Federation(clients=6, rounds=3, trust="shared", dropouts=1, linear_share=0.4)
+    for _ in range(4):
+        run.exchange()  # keys, and the histograms
+    before = run.server._booster.standard
+    run.exchange(lost=[0, 1])
+    assert run.server._booster.standard is before
+    run.run()
+    assert run.server.report()["trees"] == 3 * 2 + 2, "all three rounds, and one tree a column"
+    assert all(list(ledger.entries) == run.server.planned() for ledger in run.ledgers.values())
+    assert run.accuracy() > 0.6
 
 
 def test_a_client_that_was_never_started_says_so() -> None:
@@ -558,12 +639,12 @@ def test_the_finished_model_is_an_ordinary_forest(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trust", "golden"),
-    [("local", "0ff6daa8aa925c45"), ("shared", "63af3393e0692f90")],
+    ("kind", "golden"),
+    [("local", "0ff6daa8aa925c45"), ("shared", "63af3393e0692f90"), ("linear", "24989d7c85995fae")],
 )
-def test_the_same_seed_gives_the_same_model(trust: str, golden: str) -> None:
+def test_the_same_seed_gives_the_same_model(kind: str, golden: str) -> None:
     """Golden run: thresholds, leaves and noise of a small run, to four digits."""
-    run = Federation(trust=trust)
+    run = Federation(linear_share=0.4) if kind == "linear" else Federation(trust=kind)
     run.run()
     forest = read_model(run.model, SCHEMA)
     text = ",".join(f"{v:.4f}" for v in np.concatenate([forest.threshold, forest.value[forest.is_leaf].ravel()]))

@@ -34,7 +34,7 @@ def boosted(
 ) -> Experiment:
     strategy = {
         "name": "boost", "dropouts": dropouts, "depth": 2, "trees_per_round": TREES_A_ROUND,
-        "bins": 8, "cuts": 3,
+        "bins": 8, "cuts": 3, "linear_share": 0,
     }  # fmt: skip
     privacy = {"delta": 1e-6, "noise": source, "trust": trust}
     return make(dataset, 5.0, strategy=strategy, rounds=ROUNDS, privacy=privacy, timeout=timeout)

@@ -8,19 +8,21 @@ import os
 import resource
 import signal
 import sqlite3
+import uuid
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from strategies.node.budget_file import BrokenBudgetFile, BudgetFile, Spent
+from strategies.node.budget_file import BrokenBudgetFile, BudgetFile, Request, RunSummary, Spent, SpentAlready
 
 LIMIT = 1.0
 
 
 def run(epsilon: float | None = 0.5, delta: float | None = 0.0) -> Spent:
-    return Spent("2030-01-01T00:00:00+00:00", "7", "one_shot", epsilon, delta, "a record", "nobody")
+    return Spent("2030-01-01T00:00:00+00:00", uuid.uuid4().hex, "one_shot", epsilon, delta, "a record", "nobody")
 
 
 def spend(path: Path, epsilon: float | None = 0.5, delta: float | None = 0.0) -> bool:
@@ -57,7 +59,34 @@ def test_runs_add_up_and_what_is_refused_is_not_written(tmp_path: Path) -> None:
     assert spend(path, 0.25, 0.0)
     assert not spend(path, 1e-6, 0.0)
     assert [spent.epsilon for spent in BudgetFile(path).runs()] == [0.75, None, 0.25]
-    assert BudgetFile(path).runs()[0] == run(0.75, 6e-7)
+    assert replace(BudgetFile(path).runs()[0], run="") == replace(run(0.75, 6e-7), run="")
+
+
+def test_a_run_is_charged_once(tmp_path: Path) -> None:
+    """A node that has lost its ledger, and a second node on the same data, would each release a whole budget again."""
+    file, mine = BudgetFile(tmp_path / "spent.db"), run(0.25)
+    assert file.spend(mine, LIMIT, 1e-6)
+    with pytest.raises(SpentAlready):
+        file.spend(mine, LIMIT, 1e-6)
+    assert file.runs() == [mine]
+
+
+def test_all_that_was_asked_is_summed_up_by_run(tmp_path: Path) -> None:
+    file = BudgetFile(tmp_path / "spent.db")
+
+    def message(number: str) -> int:
+        return file.ask(Request(f"2030-01-0{number}", number, "train", "one_shot", 0.5, 0.0))
+
+    file.answer(message("1"), "later", "answered")
+    file.spend(replace(run(0.5), run="1"), LIMIT, 1e-6)
+    file.answer(message("1"), "later", "refused", "too much")
+    file.answer(message("2"), "later", "failed", "no such array")
+    message("2")  # the node ended before it could answer
+    assert file.summaries() == [
+        RunSummary("1", "2030-01-01", "one_shot", 2, 1, 1, 0, 0.5, 0.0, "too much"),
+        RunSummary("2", "2030-01-02", "one_shot", 2, 0, 0, 1, None, None, "no such array"),
+    ]
+    assert file.spent() == (0.5, 0.0)
 
 
 def _edit(path: Path, *commands: str) -> None:
@@ -66,9 +95,21 @@ def _edit(path: Path, *commands: str) -> None:
             database.execute(command)
 
 
-@pytest.mark.parametrize("command", ["DELETE FROM runs", "UPDATE runs SET epsilon = 0.1"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "DELETE FROM runs",
+        "UPDATE runs SET epsilon = 0.1",
+        "DELETE FROM requests",
+        "UPDATE requests SET kind = 'x'",
+        "DELETE FROM answers",
+        "UPDATE answers SET outcome = 'refused'",
+    ],
+)
 def test_entries_are_final(tmp_path: Path, command: str) -> None:
     spend(tmp_path / "spent.db")
+    file = BudgetFile(tmp_path / "spent.db")
+    file.answer(file.ask(Request("2030-01-01T00:00:00+00:00", "7", "train", "one_shot", 1.0, 0.0)), "", "answered")
     with pytest.raises(sqlite3.IntegrityError, match="what was spent stays spent"):
         _edit(tmp_path / "spent.db", command)
 
@@ -114,7 +155,7 @@ def _overwritten(path: Path) -> None:
 
 def _other_version(path: Path) -> None:
     spend(path)
-    _edit(path, "PRAGMA user_version = 2")
+    _edit(path, "PRAGMA user_version = 3")
 
 
 def _other_program(path: Path) -> None:
@@ -141,7 +182,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "a pipe": (os.mkfifo, "is no plain file"),
     "cut off": (_cut_off, "malformed|damaged"),
     "overwritten": (_overwritten, "malformed|damaged"),
-    "another version": (_other_version, "of another program or version \\(2, not 1\\)"),
+    "another version": (_other_version, "of another program or version \\(3, not 2\\)"),
     "another program": (_other_program, "of another program or version"),
     "without its table": (_without_table, "no such table"),
 }

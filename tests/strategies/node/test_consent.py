@@ -10,7 +10,7 @@ from flwr.app import Context, RecordDict
 from flwr.serverapp import Grid
 from flwr.superlink.grid import InMemoryGrid
 from hand_made import CLIENTS, SCHEMA, make, write_table
-from one_node import ALL_RUNS, ask, error, node, own
+from one_node import ALL_RUNS, ask, error, node, own, spent_nothing
 
 from dpforest.errors import DPForestError
 from fl_app.client_app import app
@@ -136,7 +136,29 @@ def test_work_without_end_is_refused_before_data_is_touched(strategy: dict[str, 
     allowed = {"strategies": strategy["name"], "max-delta": 1e-6}
     with pytest.raises(Refused, match=rf"one message would make this node work on \d+ .* above its {option}"):
         check(experiment, **allowed)
-    check(experiment, **allowed, **{option: 1e30, "max-scores": 1e30})
+    check(experiment, **allowed, **{option: 1e30, "max-scores": 1e30, "max-memory": 1e30})
+
+
+def test_seconds_and_memory_of_a_message_are_limited() -> None:
+    experiment = asked(depth=10, trees=100)
+    with pytest.raises(Refused, match=r"would take this node some \d+ seconds, which is above its max-seconds 1;"):
+        check(experiment, **{"max-seconds": 1})
+    with pytest.raises(Refused, match=r"would take this node some \d+ megabytes, which is above its max-memory 5;"):
+        check(experiment, **{"max-memory": 5})
+    check(experiment, **{"max-seconds": 60, "max-memory": 500})
+
+
+@pytest.mark.parametrize("name", ["lifetime-epsilon", "lifetime-delta"])
+def test_a_lifetime_limit_without_a_file_that_keeps_it_allows_nothing(name: str) -> None:
+    with pytest.raises(Refused, match=f"this node's {name} needs a budget-file"):
+        check(asked(), **{name: 5.0})
+
+
+def test_units_are_the_owners_to_name() -> None:
+    check(asked(), units="record")
+    check(asked(), units="client, record")
+    with pytest.raises(Refused, match=r"does not take part in runs that protect one record; .* units=.record"):
+        check(asked(), units="client")
 
 
 def test_a_schema_of_many_features_makes_few_nodes_much_work() -> None:
@@ -182,7 +204,7 @@ def test_too_much_work_is_answered_and_costs_nothing(dataset: dict[str, Any], tm
     rules = own(dataset, **{"budget-file": str(tmp_path / "spent.db")})
     reply = ask(node(**rules), asked(depth=16, trees=20), clients=1)
     assert "work on 2621420 nodes (of all its trees together), which is above its max-nodes 2000000" in error(reply)
-    assert not (tmp_path / "spent.db").exists()
+    assert spent_nothing(tmp_path / "spent.db")
     assert ARRAYS in ask(node(**rules), asked(depth=3, trees=2), clients=1)
     assert len(BudgetFile(tmp_path / "spent.db").runs()) == 1
 
@@ -194,7 +216,7 @@ def test_a_refusal_says_the_same_whatever_was_spent(
     rules = own(dataset, **{"budget-file": str(tmp_path / "spent.db"), "max-delta": 1e-6})
     assert ARRAYS in ask(node(**rules), asked(epsilon=spent), clients=1)
     assert error(ask(node(**rules), asked(epsilon=1.0), clients=1)) == f"Refused: {ALL_RUNS}"
-    assert "budget-file: epsilon 1 and delta 0 more would exceed max-epsilon 2" in caplog.text
+    assert "budget-file: epsilon 1 and delta 0 more would exceed lifetime-epsilon 2" in caplog.text
 
 
 @pytest.mark.parametrize("file", ["", True, 5])

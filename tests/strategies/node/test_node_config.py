@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flwr.app import MessageType
 from hand_made import SCHEMA, make, raw_array, write_table
-from one_node import ask, error, node, own
+from one_node import ask, error, node, own, spent_nothing
 
 from fl_app.client_app import app
 from fl_app.engine.in_process import InProcessGrid
@@ -70,6 +70,16 @@ def test_what_other_programs_of_a_node_are_told_is_not_ours(dataset: dict[str, A
     assert ARRAYS in ask(node(**own(dataset, **others)), EXPERIMENT, clients=1)
 
 
+def test_readme_and_the_page_on_nodes_warn_of_a_plain_supernode() -> None:
+    root = Path(__file__).parents[3]
+    words = {
+        "README.md": "executes the ClientApp of whoever starts a run",
+        "docs/nodes.md": "installs and executes the",
+    }
+    for page, warning in words.items():
+        assert warning in " ".join((root / page).read_text(encoding="utf-8").replace("**", "").split())
+
+
 def test_readme_says_all_that_an_owner_can_set() -> None:
     text = Path(__file__).parents[3].joinpath("README.md").read_text(encoding="utf-8")
     table = text.split("| key | meaning |")[1].split("\n\n")[0]
@@ -104,7 +114,8 @@ def test_what_is_no_value_of_a_key_allows_nothing_and_costs_nothing(
     said = error(ask(node(**rules), EXPERIMENT, clients=1))
     assert reason in said
     assert "/nowhere" not in said, "where files are is no business of a server's"
-    assert not list(tmp_path.iterdir())
+    assert [file.name for file in tmp_path.iterdir()] == ["spent.db"]
+    assert spent_nothing(tmp_path / "spent.db")
 
 
 @pytest.mark.parametrize(
@@ -127,14 +138,14 @@ def test_a_data_set_that_a_node_cannot_have_costs_nothing(
     said = error(ask(node(**rules), make(source), clients=clients))
     assert said.startswith("Refused: ")
     assert reason in said
-    assert not (tmp_path / "spent.db").exists()
+    assert spent_nothing(tmp_path / "spent.db")
 
 
 def test_a_message_that_cannot_be_read_costs_nothing(dataset: dict[str, Any], tmp_path: Path) -> None:
     rules = own(dataset, **{"budget-file": str(tmp_path / "spent.db")})
     said = error(ask(node(**rules), EXPERIMENT, MessageType.TRAIN, {"x": raw_array(b"\x80\x04N.")}, clients=1))
     assert "array 'x' cannot be read" in said
-    assert not (tmp_path / "spent.db").exists()
+    assert spent_nothing(tmp_path / "spent.db")
     context = node(**rules)
     assert ARRAYS in ask(context, EXPERIMENT, clients=1)
     assert len(BudgetFile(tmp_path / "spent.db").runs()) == 1
