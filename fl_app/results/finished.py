@@ -202,7 +202,9 @@ def read_run(folder: Path) -> FinishedRun:
         raise DPForestError(f"{folder} is damaged: clients.csv or rounds.csv lacks lines")
     config = read_config(folder)
     try:
-        return FinishedRun.of(folder, config, _printable(metrics), _printable(privacy), rounds, clients, attack)
+        return FinishedRun.of(
+            folder, config, _printable(metrics), _printable(privacy), rounds, clients, _printable(attack)
+        )
     except (AttributeError, LookupError, OverflowError, StopIteration, TypeError, ValueError) as error:
         raise DPForestError(f"{folder} is damaged: {type(error).__name__}: {error}") from error
 
