@@ -86,7 +86,7 @@ def boosting_influence(
     forest : Forest
         Boosted classes, with the trees in the order in which they were grown.
     plan : BoostPlan
-        Public plan of the run.
+        Public plan of the run; without a linear part, whose rounds a forest does not show.
     X, y : ndarray
         Records, and their class indices.
     clip : float

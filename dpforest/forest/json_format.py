@@ -8,7 +8,6 @@ reading, so that no program but this one needs it.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.errors import DPForestError, InvalidForest, SchemaError
+from dpforest.files import written_whole
 from dpforest.forest.codec import fill_inner_nodes
 from dpforest.forest.forest import Forest
 from dpforest.forest.importance import feature_importances
@@ -241,9 +241,9 @@ def save(forest: Forest, path: str | Path) -> Path:
 def write_json(plain: Mapping[str, Any], path: str | Path) -> Path:
     """Write plain data as one line of JSON, whole or not at all."""
     path = Path(path)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(plain, separators=(",", ":"), allow_nan=False), encoding="utf-8")
-    os.replace(partial, path)
+    text = json.dumps(plain, separators=(",", ":"), allow_nan=False)
+    with written_whole(path) as place:
+        place.write_text(text, encoding="utf-8")
     return path
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.errors import DPForestError, InvalidForest
+from dpforest.files import written_whole
 from dpforest.forest.forest import Forest
 from dpforest.forest.onnx_own_rows import OWN, RECENT, ROWS, OwnRowsGraph
 
@@ -88,9 +89,11 @@ def to_onnx(forest: Forest) -> Any:
 
 
 def save_onnx(forest: Forest, path: str | Path) -> Path:
-    """Write `to_onnx` to a file."""
+    """Write `to_onnx` to a file, whole or not at all."""
     path = Path(path)
-    path.write_bytes(to_onnx(forest).SerializeToString())
+    model = to_onnx(forest).SerializeToString()
+    with written_whole(path) as place:
+        place.write_bytes(model)
     return path
 
 

@@ -13,6 +13,7 @@ from dpforest.attacks import FALSE_POSITIVES, Shadows, boosting_influence, count
 from dpforest.attacks.rates import mean_estimate
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.growers.candidates import rows_of_trees
+from dpforest.guarantee import PrivacyUnit
 from dpforest.noise import Seeded
 from fl_app.attack.lines import line, plain
 from fl_app.attack.shadows import Records, parallel, shadow_runs
@@ -22,6 +23,7 @@ from fl_app.results.attack import FILE, INFORMED, MODELS_LIKE_IT, THIS, THIS_MOD
 from strategies.boost.settings import plan_of
 from strategies.method import ClientTask
 from strategies.one_shot.client import grow_trees
+from strategies.secure_aggregation.sharing import noise_shares
 
 _CANARIES = 40
 # Epsilon of a count that stands for one without noise, of which a ratio is infinite.
@@ -43,7 +45,10 @@ def informed(target: Target, models: int) -> Informed:
     if name == "one_shot" and settings.selection != "noisy_counts":
         return Informed([_of_counts(target, models)])
     if target.spends and name == "boost" and target.model.schema.is_classification:
-        return _of_boosting(target)
+        task = target.experiment.task(target.clients)
+        # A linear part leaves no record of its rounds in the forest, and a client's own scale none of its rows.
+        if task.unit is PrivacyUnit.RECORD and plan_of(task).linear is None:
+            return _of_boosting(target)
     return Informed([_of_canaries(target, models)])
 
 
@@ -116,11 +121,9 @@ def _of_boosting(target: Target) -> Informed:
     plan = plan_of(task)
     assert target.model.forest is not None
     clip = plan.clip(task.schema, 0.0, task.clients)
-    settings = task.settings
-    shares = max(1, task.clients - settings.dropouts - settings.colluders) if settings.is_distributed else 1
     X = np.concatenate([pool.X[: pool.trained] for pool in target.pools.values()])
     y = np.concatenate([pool.y[: pool.trained] for pool in target.pools.values()])
-    found = boosting_influence(target.model.forest, plan, X, y, clip, shares)
+    found = boosting_influence(target.model.forest, plan, X, y, clip, noise_shares(task))
     sizes = found.records
     influence = {
         "kind": "epsilon" if found.is_pure else "mu",

@@ -7,7 +7,6 @@ forest = dpforest.forest.load("forest.json"); forest.predict_proba(forest.schema
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -31,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Write the predictions; exit code 1 if there are none."""
     from dpforest.errors import DPForestError
+    from dpforest.files import written_whole
     from dpforest.forest import load
     from fl_app.results.prediction import predict_file
 
@@ -41,10 +41,9 @@ def execute(options: argparse.Namespace) -> int:
             predictions["prediction"] = predictions["prediction"].map(_harmless)
             if marked := [name for name in forest.schema.classes if _harmless(name) != name]:
                 notes.append(f"note: class names that a spreadsheet would calculate are written with ': {marked}")
-        partial = options.out.with_name(options.out.name + ".partial")
         # Line ends of two characters, as in RFC 4180: then a name that holds one of them is quoted, and breaks no line.
-        predictions.to_csv(partial, index=False, float_format="%.9g", lineterminator="\r\n")
-        os.replace(partial, options.out)
+        with written_whole(options.out) as place:
+            predictions.to_csv(place, index=False, float_format="%.9g", lineterminator="\r\n")
     except (DPForestError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

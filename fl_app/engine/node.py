@@ -16,6 +16,7 @@ from fl_app.engine.node_state import node_secret
 from fl_app.engine.owner_schema import check_owner_schema
 from strategies.flower_compat import is_simulated
 from strategies.node.answer import Host
+from strategies.node.app import NodeApp
 from strategies.node.consent import Refused
 
 
@@ -101,3 +102,11 @@ class ExperimentHost(Host[Experiment]):
             data = node_data(plan.source, own, client, clients, node_secret(context.node_config))
         rows = data.train if part == "train" else data.test
         return rows.X, rows.y
+
+
+class ExperimentApp(NodeApp):
+    """The ClientApp of experiments.
+
+    A class of this package, as an engine ships the app to its actors: they import `fl_app` for it before anything else
+    of ours, and so find our packages first, whatever is in their working directory.
+    """

@@ -115,8 +115,8 @@ class Sweep:
     def _write_results(self) -> None:
         try:
             write_results(self.folder)
-        except OSError as error:
-            log.error("cannot write the results to %s: %s", self.folder, error.strerror)
+        except OutputError as error:
+            log.error("%s", error)
 
     def _launch(self) -> None:
         """All runs by a launcher of Hydra's, each in a process of its own."""

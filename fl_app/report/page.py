@@ -18,6 +18,8 @@ import yaml
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
+from dpforest.errors import printable
+from dpforest.files import written_whole
 from dpforest.ledger import rounded_up
 from fl_app.report.answer import Answer, answer
 from fl_app.report.comparison import comparison
@@ -124,7 +126,11 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
     ]
     joined = [each for family in gathered.families for each in draw_family(family, target / FIGURES / JOINED)]
     environment = Environment(
-        loader=PackageLoader("fl_app.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("fl_app.report", "."),
+        autoescape=True,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {"rounded_up": rounded_up, "link": lambda file: _link(target.absolute(), file)}
     header, runs = _runs_table(gathered.sections)
@@ -143,9 +149,8 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
         made=datetime.now().strftime("%Y-%m-%d %H:%M"),
     )
     before = _figures_of(target / REPORT)
-    partial = target / f".{REPORT}.partial"
-    partial.write_text(page, encoding="utf-8")
-    partial.replace(target / REPORT)
+    with written_whole(target / REPORT) as place:
+        place.write_text(page, encoding="utf-8")
     _remove(before - _figures_of(target / REPORT), target / FIGURES)
     return answers
 
@@ -153,6 +158,11 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
 def _link(target: Path, file: Path) -> str:
     """The address of a file from a page in a folder."""
     return quote(os.path.relpath(file.absolute(), target).replace(os.sep, "/"))
+
+
+def _shown(value: Any) -> Any:
+    """A value of the page; names of others, but not what is markup already, without escape codes."""
+    return printable(str(value), but="\n") if isinstance(value, Path) or type(value) is str else value
 
 
 def _figures_of(page: Path) -> set[Path]:

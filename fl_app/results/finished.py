@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, printable
 from dpforest.guarantee import Guarantee
 from dpforest.ledger import Budget
 from dpforest.texts import check_plain, parse_json, parse_yaml
@@ -220,7 +220,9 @@ def read_run(folder: Path) -> FinishedRun:
         raise DPForestError(f"{folder} is damaged: clients.csv or rounds.csv lacks lines")
     config = read_config(folder)
     try:
-        return FinishedRun.of(folder, config, metrics, privacy, rounds, clients, attack)
+        return FinishedRun.of(
+            folder, config, _printable(metrics), _printable(privacy), rounds, clients, _printable(attack)
+        )
     except (AttributeError, LookupError, OverflowError, StopIteration, TypeError, ValueError) as error:
         raise DPForestError(f"{folder} is damaged: {type(error).__name__}: {error}") from error
 
@@ -259,6 +261,17 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path.name}: {error}") from error
     if not isinstance(plain, dict):
         raise ValueError(f"{path.name} is not a mapping")
+    return plain
+
+
+def _printable(plain: Any) -> Any:
+    """Plain data whose names and texts are fit for screens, pages and figures: no SVG may hold an escape code."""
+    if isinstance(plain, str):
+        return printable(plain, but="\n")
+    if isinstance(plain, list):
+        return [_printable(value) for value in plain]
+    if isinstance(plain, dict):
+        return {_printable(key): _printable(value) for key, value in plain.items()}
     return plain
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dpforest.errors import DPForestError
 from fl_app.results.finished import FinishedRun, read_run
-from fl_app.results.run_folder import find_runs, write_table
+from fl_app.results.run_folder import OutputError, find_runs, write_table
 
 RESULTS = "results.csv"
 # What may tell runs apart but for settings of the method and the data set; never the seed, a fold or the budget.
@@ -79,6 +79,15 @@ def read_runs(folders: Sequence[Path]) -> list[FinishedRun]:
 
 
 def write_results(sweep: Path) -> None:
-    """Write ``results.csv`` of a sweep folder anew."""
+    """Write ``results.csv`` of a sweep folder anew.
+
+    Raises
+    ------
+    OutputError
+        It cannot be written.
+    """
     if runs := read_runs([sweep]):
-        write_table(sweep / RESULTS, [run.row for run in runs])
+        try:
+            write_table(sweep / RESULTS, [run.row for run in runs])
+        except OSError as error:
+            raise OutputError(f"cannot write {sweep / RESULTS}: {error.strerror}; move away what is there") from error

@@ -22,6 +22,7 @@ import yaml
 
 from dpforest import __version__
 from dpforest.errors import DPForestError, one_line
+from dpforest.files import written_whole
 from dpforest.forest.json_format import write_json
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.run import Run
@@ -290,9 +291,9 @@ def _is_alive(process: int) -> bool:
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write mappings as CSV; the columns are all keys in order of first appearance."""
+    """Write mappings as CSV, whole or not at all; the columns are all keys in order of first appearance."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with written_whole(path) as place, place.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
         writer.writerows(rows)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
-from flwr.app import ArrayRecord, Message, MessageType
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
 
 from strategies.flower_compat import is_deployed
@@ -70,4 +71,19 @@ def send_and_receive(grid: Grid, messages: list[Message], timeout: float) -> lis
 def _size(message: Message, without: type | tuple[type, ...] = ()) -> int:
     if not message.has_content():
         return 0
-    return sum(record.count_bytes() for record in message.content.values() if not isinstance(record, without))
+    return sum(_bytes(record) for record in message.content.values() if not isinstance(record, without))
+
+
+def _bytes(record: ArrayRecord | MetricRecord | ConfigRecord) -> int:
+    """As Flower counts them; for settings it raises where a text or a list is empty, and anybody may send one."""
+    if not isinstance(record, ConfigRecord):
+        return record.count_bytes()
+    return sum(len(key) + _setting_bytes(value) for key, value in record.items())
+
+
+def _setting_bytes(value: Any) -> int:
+    if isinstance(value, list):
+        return sum(map(_setting_bytes, value))
+    if isinstance(value, str | bytes):
+        return len(value)
+    return 1 if isinstance(value, bool) else 8

@@ -35,7 +35,7 @@ class NodeApp(ShippedClientApp):
         self.evaluate()(partial(evaluate, host=host))
 
     def __reduce__(self) -> tuple[Callable[..., NodeApp], tuple[Any, ...]]:
-        return NodeApp, (self._host, True)
+        return type(self), (self._host, True)
 
 
 @dataclass(frozen=True)

@@ -180,10 +180,10 @@ def test_the_informed_attackers_ratio_is_exact(trees):
 @pytest.mark.parametrize(("pure", "delta"), [(False, 1e-5), (True, 0.0)])
 def test_boosting_moves_no_record_by_more_than_was_paid(pure, delta):
     X, y = table(400)
-    settings = BoostSettings(pure=pure, trees_per_round=4, depth=3)
+    settings = BoostSettings(pure=pure, trees_per_round=4, depth=3, linear_share=0)
     model = PrivateBoostClassifier(
         epsilon=2.0, delta=delta, schema=SCHEMA, random_state=0,
-        rounds=5, pure=pure, trees_per_round=4, depth=3,
+        rounds=5, pure=pure, trees_per_round=4, depth=3, linear_share=0,
     ).fit(X, np.array(["rest", "walk", "run"])[y])  # fmt: skip
     plan = make_plan(settings, Budget(2.0, delta), 5, SCHEMA)
     found = boosting_influence(model.forest_, plan, X, y, plan.clip(SCHEMA, 400, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import sysconfig
@@ -10,6 +11,8 @@ import venv
 from pathlib import Path
 
 import pytest
+
+from fl_app.client_app import app as client_app
 
 ROOT = Path(__file__).resolve().parents[2]
 FOREIGN = "raise SystemExit('a foreign package was imported')\n"
@@ -57,6 +60,13 @@ def test_ours_are_used_in_a_folder_with_others_of_the_same_name(python: Path, fo
     assert (foreign / "run" / "metrics.json").is_file()
     for name in ("strategies", "baselines"):
         assert f"{foreign / name} is not used: '{name}' is the package of dpforest in " in done.stderr
+
+
+def test_an_actor_of_a_simulation_finds_ours_too(python: Path, foreign: Path) -> None:
+    """It begins with nothing of ours but the app that the engine ships to it."""
+    shipped = pickle.dumps(client_app)
+    done = execute(python, foreign, "-c", f"import pickle; print(type(pickle.loads({shipped!r})).__name__)")
+    assert done.stdout == "ExperimentApp\n", done.stderr[-3000:]
 
 
 def test_theirs_are_theirs_where_only_the_library_is_used(python: Path, foreign: Path) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -19,9 +20,11 @@ from fl_app.jobs.sweep_folder import Missing, split_resume
 from fl_app.report.answer import answer, in_words
 from fl_app.report.gather import gather
 from fl_app.report.ledgers import disclosures
+from fl_app.report.page import REPORT, write_page
 from fl_app.report.papers.ldp_document import document_tables
 from fl_app.report.tables import section_tables
 from fl_app.results.rows import RESULTS, write_results
+from fl_app.results.run_folder import OutputError
 from tests.fuzz.mutations import damaged, damaged_plain
 
 CASES = 300
@@ -157,6 +160,37 @@ def test_a_file_that_is_none_costs_its_run_only(tmp_path: Path, file: str, inste
     (left_out,) = gather([tmp_path]).left_out
     assert (left_out.folder, left_out.what) == (run, "damaged")
     assert file in left_out.reason
+
+
+def test_a_folder_in_the_place_of_the_table_of_a_sweep_is_named_in_one_line(tmp_path: Path) -> None:
+    _runs(tmp_path)
+    (tmp_path / RESULTS).mkdir()
+    with pytest.raises(OutputError, match=r"cannot write .*results\.csv: Is a directory; move away what is there"):
+        write_results(tmp_path)
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_names_of_others_are_printable_on_pages_and_in_figures(tmp_path: Path) -> None:
+    folder = tmp_path / "\x1b[2J"
+    odd, shown = "l\x1b]0;o\x07w", r"l\x1b]0;o\x07w"
+    for seed in (1, 2):
+        run = write_run(folder / f"\x08{seed}", seed=seed, classes=(odd, "high"))
+        metrics = json.loads((run / "metrics.json").read_text())
+        metrics["importances"] = {odd: 0.75, "b": 0.25}
+        (run / "metrics.json").write_text(json.dumps(metrics))
+    (folder / "\x07").mkdir()
+    (folder / "\x07" / "FAILED.txt").write_text("no rows\n")
+    write_page(gather([folder]), folder)
+    (section,) = gather([folder]).sections
+    assert section.runs[0].metrics["classes"] == [shown, "high"]
+    assert list(section.runs[0].metrics["importances"]) == [shown, "b"]
+    page = (folder / REPORT).read_text(encoding="utf-8")
+    assert shown in page
+    assert all(character.isprintable() or character in "\n\t\u200b\u00a0\u202f" for character in page)
+    figures = list((folder / "figures").rglob("*.svg"))
+    assert figures
+    for figure in figures:
+        ElementTree.fromstring(figure.read_bytes())
 
 
 def test_why_a_run_failed_is_text_whatever_its_folder_says(tmp_path: Path) -> None:

@@ -226,6 +226,18 @@ def test_a_bad_update_costs_its_client_only(dataset: dict[str, Any], honest: dic
     assert done.rounds[0]["asked"] == CLIENTS
 
 
+@pytest.mark.parametrize("kind", ["train", "evaluate"])
+@pytest.mark.parametrize("nothing", ["", b"", []], ids=repr)
+def test_settings_that_hold_nothing_end_no_run(dataset: dict[str, Any], kind: str, nothing: Any) -> None:
+    """Flower counts the bytes of no such settings."""
+    done = run(make(dataset), app=Interfering({BAD: with_config(more=nothing)}, kind))
+    untroubled = run(make(dataset))
+    assert not done.failures
+    assert done.metrics["confusion"] == untroubled.metrics["confusion"]
+    more = len("more") if kind == "train" else 0  # evaluation is not part of what training costs
+    assert done.metrics["bytes_up"] == untroubled.metrics["bytes_up"] + more
+
+
 def test_no_bytes_of_a_client_are_run(dataset: dict[str, Any], tmp_path: Path) -> None:
     mark = tmp_path / "was here"
     run(make(dataset), app=Interfering({BAD: with_arrays(threshold=raw_array(bytes_that_run(str(mark))))}))

@@ -11,7 +11,7 @@ from fl_app.client_app import app
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.run import run_experiment
 
-BOOST = {"name": "boost", "depth": 2, "trees_per_round": 2}
+BOOST = {"name": "boost", "depth": 2, "trees_per_round": 2, "linear_share": 0}
 WATCH = {"name": "watch"}
 
 
