@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -213,6 +213,8 @@ class ClientView:
         states = [RecordDict() for _ in range(subject.task.clients)]
         ledgers = [subject.blank_ledger() for _ in states]
         randomness = self._randomness(_TRANSCRIPT)
+        # Noise of other clients is the same with the record and without it, or what the server makes of it differs.
+        of_others = replace(randomness, secure=False)
         recorder: Recorder | Replayer = Recorder(randomness.others()) if forced is None else Replayer(forced)
         released = recorder.draws if isinstance(recorder, Recorder) else recorder.values
         arrays: Arrays = side.initial_arrays()
@@ -222,7 +224,8 @@ class ClientView:
                 own = side.arrays_for(number, client)
                 config = {"run": "audit", "clients": len(states), **side.config(number, client), "round": number}
                 sent = Sent(number, config, arrays if own is None else dict(own))
-                task = self._task(client, number, ledgers[client], states[client], config, randomness)
+                own_noise = randomness if client == AUDITED else of_others
+                task = self._task(client, number, ledgers[client], states[client], config, own_noise)
                 if client != AUDITED:
                     X, y = subject.rows_of(client)
                     update = subject.method.client().train(task, X, y, sent.arrays)

@@ -114,8 +114,6 @@ def test_the_command_writes_what_the_report_reads(place, capsys):
 def test_boosting_has_its_exact_influence(place):
     settings = ["strategy=boost", "privacy.epsilon=4", "strategy.depth=2", "rounds=3", "strategy.linear_share=0"]
     folder = run(place, "boost", *settings)
-        place, "boost", "strategy=boost", "privacy.epsilon=4", "strategy.depth=2", "rounds=3", "strategy.linear_share=0"
-    )
     found = attack(Target.of(folder), 4)
     assert found["influence"]["kind"] == "mu"
     assert 0 < found["influence"]["mean"] <= found["influence"]["largest"] <= found["influence"]["paid"]
