@@ -58,6 +58,8 @@ _LARGEST_SUM = 1e3 * MOST_ROWS
 class NetworkUser(ClientSide):
     """A client that predicts by the network in the server's model."""
 
+    predicts_alone = False
+
     def predict(self, task: ClientTask[NetworkSettings], X: np.ndarray, arrays: Arrays) -> np.ndarray:
         settings = task.settings
         architecture = settings.architecture(task.schema)

@@ -55,6 +55,9 @@ class Evaluation(DataSettings):
         server may see these rows, nobody trains on them, and no model is evaluated on them. They are the same for both
         values of ``part``. It stands for data of consenting people of the same kind; what such data would cost is
         outside of any guarantee.
+    metrics
+        ``private`` evaluates the final model alone, and has each client noise its sums within the run's budget, as real
+        nodes do by default; ``clear`` is exact, in simulations and where a node's owner allows it.
     subjects
         Names of the subjects to hold out, for ``split=subject``, instead of a fold. Under
         ``part=validation`` the first ``held_out`` of the others in the fixed order are evaluated on.
@@ -74,6 +77,7 @@ class Evaluation(DataSettings):
     fold: FromZero = 0
     held_out: Whole | None = None
     subjects: Annotated[tuple[str, ...], Says("be a list of names, in quotes where they are numbers")] = ()
+    metrics: Literal["clear", "private"] = "clear"
     public_share: Annotated[Share, Says("be 0 (none) or a number below 1")] = 0.0
 
     def __post_init__(self) -> None:
