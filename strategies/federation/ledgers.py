@@ -36,10 +36,11 @@ class Ledgers:
         self._unanswered.add(client)
         self._has_asked = True
 
-    def ask_metrics(self, client: int, entry: Entry) -> None:
-        """Note that a client is asked for its test metrics, which may cost it this."""
+    def ask_metrics(self, client: int, entry: Entry, counts: bool) -> None:
+        """Note that a client is asked for its test metrics, which may cost it this; without an answer if it counts."""
         self._accounts.setdefault(client, Account()).ask_metrics(entry)
-        self._may_have_sent[client] = entry
+        if counts:
+            self._may_have_sent[client] = entry
 
     def shares_otherwise(self, client: int) -> None:
         """Note that the client's owner shares its test metrics in clear or not at all."""

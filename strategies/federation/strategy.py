@@ -204,8 +204,7 @@ class MethodStrategy(Strategy, Generic[R]):
         self._evaluation: list[Evaluation] = []
         self._shares_no_metrics: dict[int, str] = {}  # client: its words
         self._shares_at_end: set[int] = set()
-        may_come = is_deployed(grid) or plan.metrics == "private"
-        fits = may_come and can_be_private(plan.method, plan.protection, plan.budget.epsilon)
+        fits = can_be_private(plan.method, plan.protection, plan.budget.epsilon)
         self._release = PrivateSums(self._side.task.schema, plan.budget.epsilon) if fits else None
 
     def _train(self, number: int, meter: Meter, config: ConfigRecord) -> Exchange:
@@ -299,7 +298,9 @@ class MethodStrategy(Strategy, Generic[R]):
         self._asked_to_evaluate = self._connected(server_round, wanted, 0, training=False)
         for client in self._asked_to_evaluate:
             if is_last and self._release is not None:
-                self._ledgers.ask_metrics(client, self._release.entry)
+                # Who of a simulation says nothing has sent nothing, unless asked for what is charged.
+                counts = self._plan.metrics == "private" or is_deployed(grid)
+                self._ledgers.ask_metrics(client, self._release.entry, counts)
             settings = {**config, **self._base_config, "round": server_round}
             content = RecordDict({ARRAYS: arrays, CONFIG: copied(settings)})
             messages.append(Message(content, test[client], MessageType.EVALUATE, group_id=str(server_round)))
