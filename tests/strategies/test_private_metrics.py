@@ -20,13 +20,19 @@ from dpforest.ledger import TEST_ROWS, Budget, Entry, Ledger, gaussian_mu, rows_
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.noise import Seeded
 from dpforest.schema import Schema
+from fl_app.client_app import app
 from fl_app.engine.experiment import Experiment
+from fl_app.engine.in_process import InProcessGrid
+from fl_app.engine.run import run_experiment
 from fl_app.results.shapes import check_metrics
 from fl_app.results.text import run_table
+from strategies import LocalRows, OneShotForest, PrivateBoosting, PrivateClientApp
 from strategies.flower_compat import identify_this_process
 from strategies.messages import ARRAYS, AT_END, CONFIG, METRICS, read_update
+from strategies.method import ClientSide, Update
 from strategies.metrics import classification_sums, noised_summary, regression_sums, summarize
-from strategies.private_metrics import LAST, NOISED, WHAT, PrivateSums
+from strategies.node.budget_file import BudgetFile
+from strategies.private_metrics import LAST, NOISED, WHAT, PrivateSums, predict_each
 
 FEATURE = [{"name": "x", "low": 0, "high": 1}]
 THREE = Schema.from_dict({"target": "kind", "classes": ["a", "b", "c"], "features": FEATURE})
@@ -390,3 +396,79 @@ def test_one_record_more_changes_one_side_of_a_run_alone(tmp_path: Path) -> None
         if sides == {0, 1}:
             break
     assert sides == {0, 1}
+
+
+def test_a_run_with_metrics_is_charged_once_to_a_budget_file(dataset: dict[str, Any], tmp_path: Path) -> None:
+    rules = own(dataset, **{"budget-file": str(tmp_path / "spent.db"), "lifetime-epsilon": 2.0})
+    context, experiment = node(**rules), for_nodes(dataset)
+    _, model = trained(context, experiment)
+    assert NOISED in evaluate(context, experiment, model)[METRICS]
+    assert [spent.epsilon for spent in BudgetFile(tmp_path / "spent.db").runs()] == [2.0]
+    late = node(**rules)  # a new run, that asks for metrics and nothing else
+    assert "all runs together would spend more" in error(evaluate(late, experiment, model))
+
+
+def test_nodes_that_share_differently_are_evaluated_together(dataset: dict[str, Any]) -> None:
+    wishes = {0: "clear", 1: "private", 2: "none", 3: "private"}
+
+    def on_nodes(message: Message, context: Context) -> Message:
+        client = int(context.node_config["partition-id"])
+        rules = own(dataset, **{"share-metrics": wishes[client]})
+        return app(message, Context(1, context.node_id, {"partition-id": client} | rules, context.state, {}))
+
+    done = run_experiment(for_nodes(dataset), InProcessGrid(on_nodes, 4))
+    assert not done.failures
+    assert 150 < done.metrics["test_rows"] < 300, "of three nodes that have about a fifth of 360 rows each"
+    low, high = done.metrics["intervals"]["accuracy"]
+    assert low <= done.metrics["accuracy"] <= high
+    assert ["accuracy" in row for row in done.clients] == [True, False, False, False]
+    assert "those of others, in clear, are not part of the guarantee" in done.privacy["evaluation"]
+    tested = [any(line["rows"] == TEST_ROWS for line in who["entries"]) for who in done.privacy["clients"].values()]
+    assert tested == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "schema"),
+    [({"name": "one_shot"}, THREE), ({"name": "boost", "depth": 2}, THREE), ({"name": "boost", "depth": 2}, PULSE)],
+    ids=["shares", "logits", "target"],
+)
+def test_a_row_is_predicted_to_the_last_bit_alike_in_any_company(strategy: dict[str, Any], schema: Schema) -> None:
+    """Else a record more could move others over the edge between two classes, which nobody has paid for."""
+
+    def load(context: Context) -> LocalRows:
+        X = np.random.default_rng(int(context.node_config["partition-id"])).uniform(size=(200, 1))
+        y = np.array(["a", "b", "c"])[(X[:, 0] * 3).astype(int)] if schema.is_classification else 40 + 160 * X[:, 0]
+        return LocalRows(X, y)
+
+    options = {key: value for key, value in strategy.items() if key != "name"}
+    kind = {"one_shot": OneShotForest, "boost": PrivateBoosting}[strategy["name"]]
+    result = kind(schema, epsilon=4.0, delta=1e-6, **options).start(
+        InProcessGrid(PrivateClientApp(load), 2), num_rounds=2
+    )
+    X = np.random.default_rng(9).uniform(size=(137, 1)).astype(np.float32)
+    predict = result.forest.predict_proba if schema.is_classification else result.forest.predict
+    whole = predict(X)
+    for size in (2, 3, 7, 8, 16, 61, 136):
+        for start in (0, 1, 5):
+            part = slice(start, start + size)
+            assert predict(X[part]).tobytes() == np.ascontiguousarray(whole[part]).tobytes(), (size, start)
+
+
+class _InCompany(ClientSide):
+    """Predicts otherwise for more rows at once, as products of matrices do in their last digits."""
+
+    predicts_alone = False
+
+    def train(self, task: Any, X: np.ndarray, y: np.ndarray, arrays: Any) -> Update:
+        raise NotImplementedError
+
+    def predict(self, task: Any, X: np.ndarray, arrays: Any) -> np.ndarray:
+        return X[:, 0] * len(X)
+
+
+def test_what_predicts_rows_together_is_asked_for_one_at_a_time() -> None:
+    experiment = make({"name": "table", "schema": SCHEMA})
+    X = np.array([[0.25, 0.0], [0.5, 0.0], [0.75, 0.0]], dtype=np.float32)
+    for rows in (X, X[1:], X[:0]):
+        predicted = predict_each(_InCompany(), experiment.task(1), rows, {})  # type: ignore[arg-type]
+        assert predicted.tolist() == rows[:, 0].tolist()
