@@ -31,7 +31,11 @@ metrics, and a run is charged once.
 
 *Where it does not hold.* Rows of somebody's own loading code (`strategies.node.app.LocalRows`) are divided by that
 code: it must put each record on its side by that record alone. A record that is in both parts costs both, 2 epsilon,
-and one that moves others costs more. Where the unit is a client, both parts are that client's, so nothing is sent.
+and one that moves others costs more. In simulations rows are held out at random and by class, so that a record more may
+move others: they show what nodes report, and the ledger is about neighbours that differ on one side. Under
+``evaluation=subject`` whole clients of a simulation test and others train, so no record is in both; real nodes divide
+their own records by the hash whatever a run asks for. Where the unit is a client, both parts are that client's, so
+nothing is sent.
 """
 
 from __future__ import annotations
@@ -149,7 +153,8 @@ class PrivateSums:
         # Geometric numbers of failures add up to negative binomial ones; discrete Laplace noise is a difference of two.
         rng, ends = np.random.default_rng(0), -math.expm1(-1 / self.mechanism.scale)
         first, second = (rng.negative_binomial(clients, ends, (_DRAWS, self.size)) for _ in range(2))
-        return [add_sums([sums, self.sums(noise)]) for noise in first - second]
+        noise = first - second
+        return [add_sums([sums, self.sums(each)]) for each in (*noise, *-noise)]
 
     @property
     def _range(self) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,8 +13,10 @@ from dpforest.schema import Schema
 from dpforest.texts import parse_json
 from strategies.messages import CONFIG, LONGEST, METRICS, BadMessage, read_arrays, read_config
 from strategies.method import Arrays
-from strategies.metrics import Sums, add_sums, check_sums, finite, joint_metrics, noised_summary
+from strategies.metrics import Sums, add_sums, check_sums, joint_metrics, noised_summary
 from strategies.private_metrics import NOISED, PrivateSums
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,12 @@ def joint(evaluations: Sequence[Evaluation]) -> Joint:
         return Joint(total, joint_metrics([total]))
     sums = add_sums(each.sums if each.release else release.sums_in_clear(each.sums) for each in evaluations)
     noised = sum(each.release is not None for each in evaluations)
-    metrics, intervals = noised_summary(sums, release.possible(sums, noised))
-    return Joint(sums, finite(metrics, "test metrics"), intervals)
+    try:
+        metrics, intervals = noised_summary(sums, release.possible(sums, noised))
+    except Exception as error:  # as in `joint_metrics`
+        log.warning("no test metrics: %s: %s", type(error).__name__, error)
+        return Joint(sums, {})
+    return Joint(sums, metrics, intervals)
 
 
 def has_metrics(reply: Message) -> bool:
