@@ -17,6 +17,8 @@ from one_node import ask, error, node, own
 
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.ledger import TEST_ROWS, Budget, Entry, Ledger, gaussian_mu, rows_slice, total_epsilon
+from dpforest.ledger.groups import group_guarantee
+from dpforest.ledger.recount import recount
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.noise import Seeded
 from dpforest.schema import Schema
@@ -472,3 +474,30 @@ def test_what_predicts_rows_together_is_asked_for_one_at_a_time() -> None:
     for rows in (X, X[1:], X[:0]):
         predicted = predict_each(_InCompany(), experiment.task(1), rows, {})  # type: ignore[arg-type]
         assert predicted.tolist() == rows[:, 0].tolist()
+
+
+# --- other accounts of the same lines
+
+
+@pytest.mark.parametrize("size", [2, 5, 70, 1000])
+def test_several_records_cost_no_more_than_their_worst_division(size: int) -> None:
+    training = DiscreteGaussianSums.for_mu(gaussian_mu(1.0, 1e-6), 100)
+    ledger = Ledger(Budget(1.0, 1e-6))
+    training.charge(training.entry("sums"), ledger)
+    alone = group_guarantee(ledger.guarantee(), ledger.entries, size)
+    release = PrivateSums(THREE, 1.0)
+    release.mechanism.charge(release.entry, ledger)
+    both = group_guarantee(ledger.guarantee(), ledger.entries, size)
+    parts = [group_guarantee(ledger.guarantee(), ledger.entries[:1], n).epsilon + size - n for n in range(2, size + 1)]
+    assert both.epsilon >= max([*parts, alone.epsilon, size]) * (1 - 1e-9)
+    assert both.epsilon <= max([*parts, alone.epsilon, size]) + 1 + size / 8
+    assert both.delta == alone.delta
+
+
+def test_an_independent_recount_knows_both_parts() -> None:
+    training, release = DiscreteLaplaceCounts(0.4), PrivateSums(THREE, 1.0)
+    lines = [training.entry("counts", times=2), release.entry]
+    assert recount(lines, 0.0).epsilon == pytest.approx(1.0)
+    assert recount([*lines, training.entry("more")], 0.0).epsilon == pytest.approx(1.2)
+    gaussian = DiscreteGaussianSums.for_mu(gaussian_mu(1.0, 1e-6), 100).entry("sums")
+    assert recount([gaussian, release.entry], 1e-6).epsilon == pytest.approx(1.0, rel=1e-2)
