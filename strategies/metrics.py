@@ -388,11 +388,11 @@ def noised_summary(sums: Sums, possible: Sequence[Sums]) -> tuple[dict[str, floa
         log.warning("no test metrics: there are too few test rows for the noise that they are protected by")
         return {}, {}
     of = {FromNoised.ALL: (sums, possible)}
-    if name == "confusion":
-        of[FromNoised.OCCURRING] = _occurring(sums, numbers)
+    if name == "confusion" and (occurring := _occurring(sums, numbers)) is not None:
+        of[FromNoised.OCCURRING] = occurring
     metrics, intervals = {}, {}
     for metric in metrics_of(Kind(name)):
-        if metric.from_noised is None:
+        if metric.from_noised not in of:
             continue
         noised, others = of[metric.from_noised]
         found = [metric.compute(each) for each in (noised, *others)]
@@ -405,11 +405,13 @@ def noised_summary(sums: Sums, possible: Sequence[Sums]) -> tuple[dict[str, floa
     return metrics, intervals
 
 
-def _occurring(sums: Sums, possible: np.ndarray) -> tuple[Sums, list[Sums]]:
-    """The same without the rows of classes that cannot be told from noise."""
+def _occurring(sums: Sums, possible: np.ndarray) -> tuple[Sums, list[Sums]] | None:
+    """The same without the rows of classes that cannot be told from noise; None if no class can."""
     classes = math.isqrt(possible.shape[1])
     rows = possible.reshape(-1, classes, classes).sum(axis=2)
     kept = np.repeat(rows.mean(axis=0) > _STANDS_OUT * rows.std(axis=0), classes)
+    if not kept.any():
+        return None
     return {"confusion": (np.array(sums["confusion"]) * kept).tolist()}, [
         {"confusion": row} for row in (possible * kept).tolist()
     ]
