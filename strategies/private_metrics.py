@@ -107,7 +107,8 @@ class PrivateSums:
             Probabilities, or targets; what is none counts as the largest.
         """
         if self.schema.is_classification:
-            return np.bincount(y * len(self.schema.classes) + np.argmax(predicted, axis=1), minlength=self.size)
+            classes = len(self.schema.classes)
+            return np.bincount(y * classes + np.argmax(predicted[:, :classes], axis=1), minlength=self.size)
         centre, half = self._range
         target = np.clip((y - centre) / half, -1, 1)
         error = (np.clip(np.nan_to_num((predicted - centre) / half, nan=1.0), -1, 1) - target) / 2
