@@ -17,6 +17,7 @@ from strategies.method import Arrays, ClientUpdate, Update
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
 LONGEST = 500  # characters that are shown of what a client says
 UNPROTECTED = "unprotected"
+AT_END = "at-end"
 _MAX_DIMENSIONS = 8
 # Names, kinds and bytes of the arrays that this process has read last, and what they are.
 _last_read: tuple[list[tuple[str, str, bytes]], dict[str, np.ndarray]] = ([], {})
@@ -126,13 +127,18 @@ def read_update(message: Message, client: int) -> tuple[ClientUpdate, Ledger]:
     if "error" in config:
         raise BadMessage(one_line(str(config["error"]), LONGEST))
     metrics = message.content.metric_records.get(METRICS, MetricRecord())
-    try:
-        ledger = Ledger.from_dict(parse_json(str(config["ledger"])))
-    except (KeyError, DPForestError) as error:
-        raise BadMessage(f"the update has no readable ledger: {error}") from error
+    ledger = read_ledger(message)
     numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
     noise = "secure" if config.get("noise") == "secure" else "seeded"
     return ClientUpdate(read_arrays(message.content), numbers, client, noise), ledger
+
+
+def read_ledger(message: Message) -> Ledger:
+    """The client's ledger in its reply; raises `BadMessage`."""
+    try:
+        return Ledger.from_dict(parse_json(str(read_config(message.content)["ledger"])))
+    except (KeyError, DPForestError) as error:
+        raise BadMessage(f"the reply has no readable ledger: {error}") from error
 
 
 def error_content(client: int, error: Exception, refused: bool = False, unprotected: bool = False) -> RecordDict:

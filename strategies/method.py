@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from flwr.app import RecordDict
@@ -160,7 +160,16 @@ class ClientUpdate:
 
 
 class ClientSide(ABC, Generic[S]):
-    """What a client does with its own rows."""
+    """What a client does with its own rows.
+
+    Attributes
+    ----------
+    predicts_alone : bool
+        Whether the prediction of a row is the same to the last bit whatever other rows are predicted with it. Where it
+        is not (products of matrices round by the size of a batch), private test metrics ask for one row at a time.
+    """
+
+    predicts_alone: ClassVar[bool] = True
 
     @abstractmethod
     def train(self, task: ClientTask[S], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:

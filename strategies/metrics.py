@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -161,6 +161,13 @@ class Kind(Enum):
     TARGET = "moments"
 
 
+class FromNoised(Enum):
+    """What a metric is computed from where sums are noised."""
+
+    ALL = "all sums"
+    OCCURRING = "the classes that stand out from the noise"
+
+
 @dataclass(frozen=True)
 class Metric:
     """A metric of test rows. Each is in metrics.json, rounds.csv, clients.csv, results.csv, on screen and in reports.
@@ -185,6 +192,10 @@ class Metric:
         How the line of a round has it, as a format; nothing for not at all.
     against_epsilon, over_rounds : bool
         Whether a figure has a panel of it.
+    from_noised : FromNoised, optional
+        What of noised sums it is computed from; None where it cannot be (`noised_summary`).
+    limits : (float, float)
+        What it may be, to which it is clipped where sums are noised.
     """
 
     name: str
@@ -198,6 +209,8 @@ class Metric:
     log: str = ""
     against_epsilon: bool = False
     over_rounds: bool = False
+    from_noised: FromNoised | None = None
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def sign(self) -> int:
@@ -321,10 +334,10 @@ def _pearson(sums: Sums) -> float:
 
 METRICS = (
     Metric("accuracy", "accuracy", Kind.CLASSES, _accuracy, is_primary=True, of_clients=True, log=".3f",
-           against_epsilon=True, over_rounds=True),
+           against_epsilon=True, over_rounds=True, from_noised=FromNoised.ALL, limits=(0, 1)),
     Metric("balanced_accuracy", "balanced accuracy", Kind.CLASSES, _balanced_accuracy, heading="balanced",
-           against_epsilon=True),
-    Metric("macro_f1", "macro F1", Kind.CLASSES, _macro_f1),
+           against_epsilon=True, from_noised=FromNoised.OCCURRING, limits=(0, 1)),
+    Metric("macro_f1", "macro F1", Kind.CLASSES, _macro_f1, from_noised=FromNoised.OCCURRING, limits=(0, 1)),
     Metric("precision", "precision", Kind.TWO_CLASSES, _precision, log=".3f"),
     Metric("recall", "recall", Kind.TWO_CLASSES, _recall, log=".3f"),
     Metric("f1", "F1", Kind.TWO_CLASSES, _f1, log=".3f"),
@@ -332,11 +345,76 @@ METRICS = (
     Metric("log_loss", "log loss", Kind.CLASSES, _log_loss, more_is_better=False, log=".3f"),
     Metric("cohen_kappa", "Cohen's kappa", Kind.CLASSES, _cohen_kappa),
     Metric("mse", "MSE", Kind.TARGET, _mse, more_is_better=False, of_clients=True, log=".0f", against_epsilon=True,
-           over_rounds=True),
-    Metric("mae", "MAE", Kind.TARGET, _mae, more_is_better=False, log=".1f"),
-    Metric("r2", "R^2", Kind.TARGET, _r2, is_primary=True, log=".3f", against_epsilon=True),
+           over_rounds=True, from_noised=FromNoised.ALL, limits=(0, math.inf)),
+    Metric("mae", "MAE", Kind.TARGET, _mae, more_is_better=False, log=".1f", from_noised=FromNoised.ALL,
+           limits=(0, math.inf)),
+    Metric("r2", "R^2", Kind.TARGET, _r2, is_primary=True, log=".3f", against_epsilon=True,
+           from_noised=FromNoised.ALL, limits=(-math.inf, 1)),
     Metric("pearson", "Pearson", Kind.TARGET, _pearson, log=".3f", over_rounds=True),
 )  # fmt: skip
+
+
+# The share of noised runs whose interval covers the exact metric, but for what is clipped.
+COVERAGE = 0.95
+# How far a number of rows must be from zero, in deviations of its noise, to be taken for one.
+_STANDS_OUT = 3
+
+
+def noised_summary(sums: Sums, possible: Sequence[Sums]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+    """Metrics of noised sums, and where the exact ones lie.
+
+    The noise is symmetric, so the exact sums are the noised ones with noise of its kind once more. The interval has the
+    middle `COVERAGE` of the metric over such sums. It is about the noise alone: how far the metric of these test rows
+    is from that of other people's is not in it.
+
+    Parameters
+    ----------
+    sums : mapping of str to list of float
+        ``confusion``, or ``moments`` (whose sums over predictions may be 0) and ``errors``.
+    possible : sequence of such mappings
+        The noised sums, each time with fresh noise.
+
+    Returns
+    -------
+    metrics : dict of str to float
+        Those that the noise does not hide; none where it could be all there is.
+    intervals : dict of str to (float, float)
+        Of the same.
+    """
+    name = "confusion" if "confusion" in sums else "moments"
+    numbers = np.array([each[name] for each in possible])
+    rows = numbers.sum(axis=1) if name == "confusion" else numbers[:, 0]
+    if not rows.mean() > _STANDS_OUT * rows.std():
+        log.warning("no test metrics: there are too few test rows for the noise that they are protected by")
+        return {}, {}
+    of = {FromNoised.ALL: (sums, possible)}
+    if name == "confusion" and (occurring := _occurring(sums, numbers)) is not None:
+        of[FromNoised.OCCURRING] = occurring
+    metrics, intervals = {}, {}
+    for metric in metrics_of(Kind(name)):
+        if metric.from_noised not in of:
+            continue
+        noised, others = of[metric.from_noised]
+        found = [metric.compute(each) for each in (noised, *others)]
+        if not all(value is not None and math.isfinite(value) for value in found):
+            log.warning("no %s: the noise that the test rows are protected by may be all there is", metric.name)
+            continue
+        value, *spread = np.clip(np.array(found, dtype=float), *metric.limits)
+        low, high = np.quantile(spread, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
+        metrics[metric.name], intervals[metric.name] = float(value), (float(low), float(high))
+    return metrics, intervals
+
+
+def _occurring(sums: Sums, possible: np.ndarray) -> tuple[Sums, list[Sums]] | None:
+    """The same without the rows of classes that cannot be told from noise; None if no class can."""
+    classes = math.isqrt(possible.shape[1])
+    rows = possible.reshape(-1, classes, classes).sum(axis=2)
+    kept = np.repeat(rows.mean(axis=0) > _STANDS_OUT * rows.std(axis=0), classes)
+    if not kept.any():
+        return None
+    return {"confusion": (np.array(sums["confusion"]) * kept).tolist()}, [
+        {"confusion": row} for row in (possible * kept).tolist()
+    ]
 
 
 def memorization_rate(accuracies: Mapping[int, Mapping[int, float]]) -> float:

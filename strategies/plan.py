@@ -63,6 +63,10 @@ class RunPlan(Protocol):
     def memorization(self) -> tuple[int, ...]:
         """Numbers of test rows for the accuracy of each owner's part of the model; empty: not measured."""
 
+    @property
+    def metrics(self) -> str:
+        """``private`` to have test metrics as real nodes send them by default, or ``clear``, if their owners allow."""
+
     def task(self, clients: int) -> Task:
         """The public facts that both sides of the method are given, where so many clients are there."""
 
@@ -123,6 +127,7 @@ class MethodPlan:
     public_rows: Callable[[], tuple[np.ndarray, np.ndarray]] | None = field(default=None, compare=False)
     noise: Literal["seeded"] = field(default="seeded", init=False)
     memorization: tuple[int, ...] = field(default=(), init=False)
+    metrics: Literal["clear"] = field(default="clear", init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Schema):

@@ -58,6 +58,8 @@ _LARGEST_SUM = 1e3 * MOST_ROWS
 class NetworkUser(ClientSide):
     """A client that predicts by the network in the server's model."""
 
+    predicts_alone = False
+
     def inputs(self, task: ClientTask[Any], X: np.ndarray, arrays: Arrays) -> np.ndarray:
         """A client's rows as the network wants them."""
         return model_inputs(X, task.schema, task.settings.standardize != "public", arrays)

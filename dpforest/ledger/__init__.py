@@ -2,7 +2,7 @@
 
 from dpforest.guarantee import RECORD_UNIT, Guarantee
 from dpforest.ledger.accounting import epsilon_of_gaussian, gaussian_mu, renyi_epsilon, total_epsilon
-from dpforest.ledger.entries import ALL_ROWS, Entry, not_covered, rows_slice
+from dpforest.ledger.entries import ALL_ROWS, TEST_ROWS, Entry, not_covered, rows_slice
 from dpforest.ledger.ledger import Budget, Ledger
 from dpforest.ledger.numbers import ROUNDING, check_delta_for, json_number, rounded_up
 
@@ -10,6 +10,7 @@ __all__ = [
     "ALL_ROWS",
     "RECORD_UNIT",
     "ROUNDING",
+    "TEST_ROWS",
     "Budget",
     "Entry",
     "Guarantee",

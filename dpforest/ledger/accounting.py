@@ -13,11 +13,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from dpforest.errors import DPForestError
-from dpforest.ledger.entries import ALL_ROWS, Entry
+from dpforest.ledger.entries import ALL_ROWS, TEST_ROWS, Entry
 from dpforest.ledger.numbers import rounded_up
 
 # Those of dp-accounting, without the ones below 1.5, whose series often do not converge.
@@ -98,11 +99,17 @@ def check_delta(delta: float) -> None:
 def total_epsilon(entries: Iterable[Entry], delta: float) -> float:
     """Total epsilon of protected entries at the given delta.
 
-    The entries of one family of disjoint row parts count as the worst of its parts (parallel
-    composition); all others add up. With ``delta > 0`` the tighter of plain addition and privacy loss
-    distributions is taken; Gaussian entries need a ``delta > 0``.
+    Entries about test rows and entries about training rows are about different records, so that the worse of both
+    totals counts; likewise, among those of training, the entries of one family of disjoint row parts count as the
+    worst of its parts (parallel composition). All others add up. With ``delta > 0`` the tighter of plain addition and
+    privacy loss distributions is taken; Gaussian entries need a ``delta > 0``.
     """
     entries = list(entries)
+    if tested := [entry for entry in entries if entry.rows == TEST_ROWS]:
+        trained = [entry for entry in entries if entry.rows != TEST_ROWS]
+        return max(
+            total_epsilon([replace(entry, rows=ALL_ROWS) for entry in tested], delta), total_epsilon(trained, delta)
+        )
     fixed = [entry for entry in entries if entry.fixed_size and entry.sampling < 1]
     if fixed:
         others = [entry for entry in entries if entry not in fixed]

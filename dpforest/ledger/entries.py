@@ -11,6 +11,8 @@ from typing import Any
 from dpforest.errors import DPForestError
 
 ALL_ROWS = "all"
+# The test part of a client's rows. What every other line is about is the training part: no record is in both.
+TEST_ROWS = "test"
 # Beyond it the rounding of a sum of so many small costs would show.
 _MOST_TIMES = 10**9
 
@@ -41,7 +43,7 @@ class Entry:
     times : int
         How many such releases, composed one after another.
     rows : str
-        ``ALL_ROWS`` or a part named by `rows_slice`.
+        ``ALL_ROWS`` (of training), a part of them named by `rows_slice`, or ``TEST_ROWS``.
     sampling : float
         Probability with which the privacy unit takes part in such a Gaussian release, drawn anew and kept secret
         each time; 1 if it always does.
@@ -78,9 +80,9 @@ class Entry:
                 raise DPForestError(f"ledger entry {self.what!r}: {name} {value} must be 0 or more")
         if self.epsilon and self.mu:
             raise DPForestError(f"ledger entry {self.what!r}: give epsilon (pure) or mu (Gaussian), not both")
-        if self.rows != ALL_ROWS and "/" not in self.rows:
+        if self.rows not in (ALL_ROWS, TEST_ROWS) and "/" not in self.rows:
             raise DPForestError(
-                f"ledger entry {self.what!r}: rows {self.rows!r} must be {ALL_ROWS!r} or from rows_slice"
+                f"ledger entry {self.what!r}: rows {self.rows!r} must be {ALL_ROWS!r}, {TEST_ROWS!r} or from rows_slice"
             )
         if not 0 < self.sampling <= 1:
             raise DPForestError(f"ledger entry {self.what!r}: sampling {self.sampling} must be above 0, at most 1")

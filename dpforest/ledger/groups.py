@@ -6,6 +6,9 @@ Proofs, for data sets that differ in k records, by changing one of them after th
 * approximate: P0(S) <= exp(epsilon) P1(S) + delta, put into itself k times, gives k epsilon and
   delta (1 + exp(epsilon) + ... + exp((k - 1) epsilon)) (Vadhan 2017, lemma 2.2, with its
   sum kept).
+* training and test rows: each of the k units is in one part. With j of them among the training rows, the others are
+  k - j more steps, of pure releases about test rows; these leave delta as it is where the steps that have one come
+  first. The worst j counts.
 * Gaussian: what costs mu for one record costs k mu for k (Dong, Roth, Su 2022, section 2.5 on group privacy).
 """
 
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 
 from dpforest.guarantee import Guarantee
 from dpforest.ledger.accounting import epsilon_of_gaussian, total_epsilon
-from dpforest.ledger.entries import Entry
+from dpforest.ledger.entries import TEST_ROWS, Entry
 
 # Beyond it any epsilon is as good as infinite.
 _LARGEST_MU = 1e6
@@ -25,6 +28,8 @@ _LARGEST_MU = 1e6
 _LARGEST_EXPONENT = 700.0
 # From even odds: who is right more often than this about who is in the data, has learned it.
 _USEFUL = 0.99
+# Into how many ranges the divisions of some units between training and test rows are put.
+_DIVISIONS = 64
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,9 @@ def group_guarantee(guarantee: Guarantee, entries: Iterable[Entry], size: int) -
     if size == 1:
         return GroupGuarantee(1, guarantee.epsilon, guarantee.delta, "as guaranteed")
     entries = list(entries)
+    if tested := [entry for entry in entries if entry.rows == TEST_ROWS]:
+        trained = [entry for entry in entries if entry.rows != TEST_ROWS]
+        return _over_both_parts(trained, tested, guarantee, size)
     if any(entry.sampling < 1 for entry in entries):
         return _approximate(guarantee, size)
     pure = [entry for entry in entries if entry.epsilon]
@@ -89,6 +97,26 @@ def group_guarantee(guarantee: Guarantee, entries: Iterable[Entry], size: int) -
         return GroupGuarantee(size, by_gaussian, guarantee.delta, "Gaussian: k x mu")
     total = size * total_epsilon(pure, 0.0) + by_gaussian
     return GroupGuarantee(size, total, guarantee.delta, "k x epsilon of pure releases, and k x mu of Gaussian ones")
+
+
+def _over_both_parts(
+    trained: Sequence[Entry], tested: Sequence[Entry], guarantee: Guarantee, size: int
+) -> GroupGuarantee:
+    each = total_epsilon(tested, 0.0) if all(entry.epsilon for entry in tested) else math.inf
+    worst = GroupGuarantee(size, size * each, 0.0, "k x epsilon")
+    if not trained:
+        return worst
+    fewer = 0
+    for number in sorted({max(1, size * step // _DIVISIONS) for step in range(1, _DIVISIONS + 1)}):
+        training = group_guarantee(guarantee, trained, number)
+        # Of all divisions since the last one: no more units train than here, and no more test than there, less one.
+        epsilon = training.epsilon + (size - fewer - 1) * each
+        worst = GroupGuarantee(
+            size, max(epsilon, worst.epsilon), max(training.delta, worst.delta),
+            training.formula if epsilon > worst.epsilon else worst.formula,
+        )  # fmt: skip
+        fewer = number
+    return worst
 
 
 def epsilon_curve(guarantee: Guarantee, entries: Sequence[Entry], deltas: Iterable[float]) -> list[tuple[float, float]]:

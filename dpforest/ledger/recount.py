@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 
 from dpforest.errors import DPForestError
-from dpforest.ledger.entries import ALL_ROWS, Entry
+from dpforest.ledger.entries import ALL_ROWS, TEST_ROWS, Entry
 
 SUM, OPTIMAL, ANALYTIC, PLD, RDP, OPENDP = "sum", "optimal composition", "analytic Gaussian", "PLD", "RDP", "OpenDP"
 WAYS = (SUM, OPTIMAL, ANALYTIC, PLD, RDP, OPENDP)
@@ -105,6 +105,10 @@ def recount(entries: Iterable[Entry], delta: float) -> Recount:
         From 0, below 1.
     """
     entries = list(entries)
+    if tested := [replace(entry, rows=ALL_ROWS) for entry in entries if entry.rows == TEST_ROWS]:
+        # No record is in both parts: what it costs is what either of them costs.
+        trained = [entry for entry in entries if entry.rows != TEST_ROWS]
+        return _worse(recount(trained, delta), recount(tested, delta))
     if not all(entry.is_noised for entry in entries):
         return Recount({SUM: math.inf}, {})
     paid = [_with_true_cost(entry) for entry in entries]
@@ -119,6 +123,14 @@ def recount(entries: Iterable[Entry], delta: float) -> Recount:
         return Recount({RDP: total}, {way: why for way in WAYS if way != RDP}, underpaid)
     found = _by_all_ways(_costs(paid), delta)
     return replace(found, underpaid=underpaid)
+
+
+def _worse(one: Recount, two: Recount) -> Recount:
+    """The larger bound by each way; where a way does not apply to a part, what is proven of it by others."""
+    ways = [way for way in WAYS if way in one.values or way in two.values]
+    values = {way: max(one.values.get(way, one.epsilon), two.values.get(way, two.epsilon)) for way in ways}
+    notes = {way: note for way, note in (one.notes | two.notes).items() if way not in values}
+    return Recount(values, notes, tuple(dict.fromkeys(one.underpaid + two.underpaid)))
 
 
 def _with_true_cost(entry: Entry) -> Entry:

@@ -59,6 +59,9 @@ class Evaluation(DataSettings):
     clients
         How many of the clients that have test rows evaluate a model, drawn by ``seed``; null for all. A sample is
         enough where there are thousands, each of whom predicts with the whole model.
+    metrics
+        ``private`` evaluates the final model alone, and has each client noise its sums within the run's budget, as real
+        nodes do by default; ``clear`` is exact, in simulations and where a node's owner allows it.
     subjects
         Names of the subjects to hold out, for ``split=subject``, instead of a fold. Under
         ``part=validation`` the first ``held_out`` of the others in the fixed order are evaluated on.
@@ -79,6 +82,7 @@ class Evaluation(DataSettings):
     held_out: Whole | None = None
     clients: Whole | None = None
     subjects: Annotated[tuple[str, ...], Says("be a list of names, in quotes where they are numbers")] = ()
+    metrics: Literal["clear", "private"] = "clear"
     public_share: Annotated[Share, Says("be 0 (none) or a number below 1")] = 0.0
 
     def __post_init__(self) -> None:

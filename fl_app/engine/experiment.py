@@ -155,6 +155,11 @@ class Experiment(Settings):
         return self.method.settings.from_mapping(values, f"strategy {self.method.name}")
 
     @property
+    def metrics(self) -> str:
+        """``private`` to have test metrics as real nodes send them by default, or ``clear``, if their owners allow."""
+        return self.evaluation.metrics
+
+    @property
     def noise(self) -> str:
         """How simulated clients draw their noise."""
         return self.privacy.noise

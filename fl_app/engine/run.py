@@ -12,15 +12,15 @@ from flwr.serverapp import Grid
 
 from dpforest import __version__
 from dpforest.guarantee import PrivacyUnit
+from dpforest.schema import Schema
 from fl_app.data import describe_clipped, describe_dropped, is_large, user_type
 from fl_app.engine.experiment import Experiment
-from strategies.federation.evaluation import Evaluation
+from strategies.federation.evaluation import Evaluation, Joint, joint
 from strategies.federation.result import Exchange, Failure, FederatedResult
 from strategies.federation.strategy import MethodStrategy
 from strategies.federation.traffic import Traffic
 from strategies.method import ServerSide
 from strategies.metrics import (
-    add_sums,
     confusion_matrix,
     count_rows,
     finite,
@@ -113,10 +113,10 @@ def _row(exchange: Exchange) -> dict[str, Any]:
     if exchange.evaluating is None:
         return row
     if exchange.evaluation:
-        sums = add_sums(each.sums for each in exchange.evaluation)
-        row |= joint_metrics([sums])
-        if "scores" in sums:
-            row["confusion"] = "; ".join(" ".join(map(str, line)) for line in confusion_matrix(sums))
+        together = joint(exchange.evaluation)
+        row |= together.metrics
+        if "scores" in together.sums:
+            row["confusion"] = "; ".join(" ".join(map(str, line)) for line in confusion_matrix(together.sums))
     return row | _evaluation_traffic(exchange.evaluating)
 
 
@@ -141,20 +141,7 @@ def _words(row: dict[str, Any], side: ServerSide[Any]) -> str:
 
 def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[str, Any]]) -> dict[str, Any]:
     evaluations, schema = result.evaluation, result.side.task.schema
-    metrics: dict[str, Any] = {}
-    if evaluations:
-        sums = add_sums(each.sums for each in evaluations)
-        metrics |= joint_metrics([sums])
-        primary = primary_metric(metrics).name
-        if primary not in metrics:
-            log.warning("no %s: it is not defined for these test rows", primary)
-        of_clients = [joint_metrics([each.sums]) for each in evaluations]
-        if scores := [own[primary] for own in of_clients if primary in own]:
-            metrics |= {"worst_client": min(scores), "best_client": max(scores)}
-        if "confusion" in sums:
-            metrics["confusion"] = confusion_matrix(sums)
-            metrics["classes"] = list(schema.classes)
-        metrics["test_rows"] = count_rows(sums)
+    metrics = _test_metrics(evaluations, schema) if evaluations else {}
     metrics |= {
         "clients": len(result.cohort.train),
         "rounds": len(rows),
@@ -167,13 +154,37 @@ def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[st
         # What uploading the rows in single precision would cost, by their public number: the true one is private.
         metrics["public_rows"] = schema.rows
         metrics["bytes_of_rows"] = 4 * (schema.n_features + 1) * schema.rows * len(result.cohort.train)
-    if evaluations and experiment.memorization:
+    if evaluations and experiment.memorization and not result.noised_metrics_received:
         metrics |= _memorization(experiment, evaluations)
     facts = _facts(result.side.report)
     left_out = {str(client): why for client, why in result.left_out.items()} | facts.pop("left_out", {})
     missing = {"left_out": left_out} if left_out else {}
     trained = len(result.cohort.train) - len(left_out)
     return finite(metrics | facts | {"trained": trained} | missing, "metrics")
+
+
+def _test_metrics(evaluations: list[Evaluation], schema: Schema) -> dict[str, Any]:
+    together = joint(evaluations)
+    metrics: dict[str, Any] = {**together.metrics, "test_rows": max(count_rows(together.sums), 0)}
+    if schema.is_classification:
+        metrics["classes"] = list(schema.classes)
+    if any(each.release for each in evaluations):
+        return metrics | {"intervals": {name: list(ends) for name, ends in together.intervals.items()}}
+    return metrics | _exact_metrics(evaluations, together)
+
+
+def _exact_metrics(evaluations: list[Evaluation], together: Joint) -> dict[str, Any]:
+    """What the noise of single clients, or cells, would drown."""
+    metrics: dict[str, Any] = {}
+    primary = primary_metric(together.metrics).name
+    if primary not in together.metrics:
+        log.warning("no %s: it is not defined for these test rows", primary)
+    of_clients = [joint_metrics([each.sums]) for each in evaluations]
+    if scores := [own[primary] for own in of_clients if primary in own]:
+        metrics |= {"worst_client": min(scores), "best_client": max(scores)}
+    if "confusion" in together.sums:
+        metrics["confusion"] = confusion_matrix(together.sums)
+    return metrics
 
 
 def _facts(read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -209,7 +220,7 @@ def _client_rows(experiment: Experiment, result: FederatedResult) -> list[dict[s
         row: dict[str, Any] = {"client": client, "trains": client in result.cohort.train}
         if experiment.partition.kind == "user_types":
             row["type"] = user_type(experiment.partition, client, result.cohort.total)
-        if client in by_client:
+        if client in by_client and by_client[client].release is None:
             sums = by_client[client].sums
             row |= joint_metrics([sums]) | {"test_rows": count_rows(sums)}
         row |= _facts(partial(result.side.client_facts, client, result.ledgers.get(client)))
@@ -245,6 +256,13 @@ def _privacy(experiment: Experiment, result: FederatedResult) -> dict[str, Any]:
 
 
 def _about_evaluation(result: FederatedResult) -> str:
+    if result.noised_metrics_received:
+        text = (
+            "test metrics were reported with noise: one test record, added or removed, is protected like one training "
+            "record, by the same epsilon, as no record is both. Each client noised its own"
+        )
+        in_clear = "; those of others, in clear, are not part of the guarantee" if result.metrics_received else ""
+        return f"{text}{in_clear}. Not part of it are the facts that a client takes part and how long its answers take"
     reported = (
         "test metrics were reported in clear for the researcher; they are not"
         if result.metrics_received

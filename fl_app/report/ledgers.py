@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.errors import DPForestError
-from dpforest.ledger import rounded_up
+from dpforest.ledger import TEST_ROWS, rounded_up
 from fl_app.report.protection import Protection, protections
 from fl_app.report.sections import Section, nearest_to_one
 from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN, FinishedRun
 from fl_app.results.run_folder import STATEMENT
+from strategies.metrics import COVERAGE, metrics_of
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,10 @@ def _disclosure(run: FinishedRun, others: str) -> Disclosure:
         ("Who is trusted", str(run.guarantee.trust)),
         ("Clients with a ledger", str(len(clients))),
         ("Noise", str(privacy.get("noise", ""))),
-        ("Not covered", str(privacy.get("evaluation", ""))),
+        ("Not covered" if "intervals" not in run.metrics else "Test metrics", str(privacy.get("evaluation", ""))),
     ]
+    if intervals := run.metrics.get("intervals"):
+        facts.append(("Metrics with noise", _metrics_with_noise(run, intervals)))
     if privacy.get("note"):
         facts.append(("Mind", str(privacy["note"])))
     with suppress(DPForestError):  # ledgers of another version
@@ -83,6 +86,14 @@ def _disclosure(run: FinishedRun, others: str) -> Disclosure:
     statement = run.folder / STATEMENT
     link = statement if statement.is_file() else None
     return Disclosure(run.setting, run.epsilon, state, facts, releases_of(worst), others, link)
+
+
+def _metrics_with_noise(run: FinishedRun, intervals: dict[str, list[float]]) -> str:
+    labels = {metric.name: metric.label for metric in metrics_of()}
+    shown = [
+        f"{labels[name]} {run.metrics[name]:.4g} [{low:.4g}, {high:.4g}]" for name, (low, high) in intervals.items()
+    ]
+    return f"{', '.join(shown)}: the exact ones lie there in {100 * COVERAGE:g} % of such runs"
 
 
 def _protected_by(protection: Protection) -> str:
@@ -98,8 +109,9 @@ def releases_of(ledger: Mapping[str, Any]) -> list[Release]:
     """The lines of a ledger, in words; equal ones once."""
     budget = float(ledger["budget"]["epsilon"])
     # The squares of mu add up, where no release is drawn with a probability or has an epsilon of its own.
-    squares = sum(entry["times"] * float(entry["mu"]) ** 2 for entry in ledger["entries"])
-    only_mu = all(float(entry["mu"]) and entry["sampling"] == 1 for entry in ledger["entries"] if entry["protected"])
+    trained = [entry for entry in ledger["entries"] if entry["rows"] != TEST_ROWS]
+    squares = sum(entry["times"] * float(entry["mu"]) ** 2 for entry in trained)
+    only_mu = all(float(entry["mu"]) and entry["sampling"] == 1 for entry in trained if entry["protected"])
     lines = []
     for entry in ledger["entries"]:
         each, mu = float(entry["epsilon"]), float(entry["mu"])

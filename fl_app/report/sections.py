@@ -222,6 +222,7 @@ def _question(config: Mapping[str, Any]) -> dict[str, str]:
     facts = {f"dataset.{key}": value for key, value in config["dataset"].items() if key not in ("name", "path")}
     if config["dataset"]["name"] == "table":  # a path says which table it is; elsewhere only where a data set lies
         facts["dataset.path"] = config["dataset"].get("path")
+    facts["evaluation.metrics"] = "clear"  # of runs before there was a choice
     for part in ("partition", "evaluation"):
         facts |= {f"{part}.{key}": value for key, value in config[part].items() if key not in _POOLED}
     # Bad clients are what happens to a method, not a setting that one may choose.

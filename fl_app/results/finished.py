@@ -175,7 +175,12 @@ class FinishedRun:
         # At the end, so that what reads older tables by position still can.
         missing = {"left_out": clients_in_words(metrics)} if metrics.get("left_out") else {}
         trained = {"trained": metrics["trained"]} if "trained" in metrics else {}
-        return row | dataset | strategy | trained | missing
+        ends = {
+            f"{name}_{end}": x
+            for name, pair in metrics.get("intervals", {}).items()
+            for end, x in zip(("low", "high"), pair, strict=True)
+        }
+        return row | dataset | strategy | trained | missing | ends
 
 
 def read_privacy(folder: Path) -> dict[str, Any]:

@@ -50,6 +50,12 @@ def _is_budget(value: Any) -> bool:
     return value == "inf" or (isinstance(value, float) and value == math.inf) or (_is_number(value) and value >= 0)
 
 
+def _are_intervals(value: Any) -> bool:
+    known = {metric.name for metric in metrics_of()}
+    pairs = value.values() if isinstance(value, dict) and value.keys() <= known else [()]
+    return all(isinstance(ends, list) and len(ends) == 2 and all(map(_is_number, ends)) for ends in pairs)
+
+
 def _is_nothing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
@@ -106,6 +112,7 @@ _CONFIG = {
     "evaluation.fold": _WHOLE,
     "evaluation.seed": _or_nothing(_WHOLE),
     "evaluation.public_share": _DELTA,
+    "evaluation.metrics": _NAME,
     "privacy": _MAPPING,
     "privacy.epsilon": _EPSILON,
     "seed": _WHOLE,
@@ -115,6 +122,7 @@ _METRICS = {
     **_SCORES,
     "worst_client": _SCORE,
     "best_client": _SCORE,
+    "intervals": Shape("a mapping of metrics to two numbers", _are_intervals),
     **dict.fromkeys(("clients", "trained", "rounds", "test_rows", "public_rows", "failures"), _COUNT),
     **dict.fromkeys(("bytes_down", "bytes_up", "bytes_of_rows", "seconds", "trees", "nodes", "depth"), _SIZE),
     "expected_noise_of_leaf_counts": _SIZE,

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dpforest.ledger import rounded_up
-from strategies.metrics import metrics_of, primary_metric
+from strategies.metrics import COVERAGE, metrics_of, primary_metric
 
 
 def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
     """What one run reached, what it cost and what it guarantees."""
     scores = {metric.name: metric.label for metric in metrics_of()} | {"worst_client": "worst client"}
-    rows = [(label, f"{metrics[name]:.4f}") for name, label in scores.items() if name in metrics]
+    rows = [
+        (label, f"{metrics[name]:.4f}{_interval(name, metrics)}") for name, label in scores.items() if name in metrics
+    ]
     rows += [
         ("test rows", f"{metrics['test_rows']:,}" if "test_rows" in metrics else "none: no test metrics came"),
         ("clients", clients_in_words(metrics)),
@@ -29,6 +31,13 @@ def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
         rows.append(("ended early", str(metrics["ended_early"])))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows)
+
+
+def _interval(name: str, metrics: Mapping[str, Any]) -> str:
+    if name not in metrics.get("intervals", {}):
+        return ""
+    low, high = metrics["intervals"][name]
+    return f"  (noised; exact: {low:.4f} to {high:.4f} in {100 * COVERAGE:g} % of such runs)"
 
 
 def clients_in_words(metrics: Mapping[str, Any]) -> str:

@@ -52,6 +52,18 @@ class Account:
         self._must |= _singles(charges.once)
         self._has_sent |= bool(update.arrays or update.metrics)
 
+    def ask_metrics(self, entry: Entry) -> None:
+        """Note that the client is asked for its test metrics, which cost it this if its owner shares them privately."""
+        self._lines += 1
+        self._may.update(_singles([entry]))
+
+    def answer_metrics(self, entry: Entry, ledger: Ledger) -> None:
+        """Note that the client has sent them; raises as `answer`."""
+        if strange := self._strange(ledger):
+            self._refused = strange
+            raise BadMessage(f"its ledger {strange}")
+        self._must.update(_singles([entry]))
+
     def fail(self) -> None:
         """Note that the client says of its failure that it may follow from rows."""
         self._failed = "that training failed may follow from its rows"

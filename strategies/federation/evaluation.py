@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from flwr.app import Message
 
@@ -12,7 +13,10 @@ from dpforest.schema import Schema
 from dpforest.texts import parse_json
 from strategies.messages import CONFIG, LONGEST, METRICS, BadMessage, read_arrays, read_config
 from strategies.method import Arrays
-from strategies.metrics import Sums, check_sums
+from strategies.metrics import Sums, add_sums, check_sums, joint_metrics, noised_summary
+from strategies.private_metrics import NOISED, PrivateSums
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -28,12 +32,49 @@ class Evaluation:
         Accuracy of each owner's part of the model, by number of test rows.
     own_model : mapping of str to ndarray
         The model that only this client has, in a simulation; empty if it has none.
+    release : PrivateSums, optional
+        Of which the sums are, where they are noised.
     """
 
     client: int
     sums: Sums
     by_owner: Mapping[str, Mapping[int, float]]
     own_model: Arrays
+    release: PrivateSums | None = None
+
+
+@dataclass(frozen=True)
+class Joint:
+    """What several clients' test rows together say.
+
+    Parameters
+    ----------
+    sums : mapping of str to list of float
+        Those that all of the clients have.
+    metrics : mapping of str to float
+    intervals : mapping of str to (float, float)
+        Where the exact metrics lie (`strategies.metrics.noised_summary`); empty where nothing is noised.
+    """
+
+    sums: Sums
+    metrics: Mapping[str, float]
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+def joint(evaluations: Sequence[Evaluation]) -> Joint:
+    """Sums and metrics of several clients, at least one, together."""
+    release = next((each.release for each in evaluations if each.release), None)
+    if release is None:
+        total = add_sums(each.sums for each in evaluations)
+        return Joint(total, joint_metrics([total]))
+    sums = add_sums(each.sums if each.release else release.sums_in_clear(each.sums) for each in evaluations)
+    noised = sum(each.release is not None for each in evaluations)
+    try:
+        metrics, intervals = noised_summary(sums, release.possible(sums, noised))
+    except Exception as error:  # as in `joint_metrics`
+        log.warning("no test metrics: %s: %s", type(error).__name__, error)
+        return Joint(sums, {})
+    return Joint(sums, metrics, intervals)
 
 
 def has_metrics(reply: Message) -> bool:
@@ -52,8 +93,25 @@ def refusal(reply: Message) -> str | None:
     return one_line(str(read_config(reply.content).get("error")), LONGEST) if refuses(reply) else None
 
 
-def read_evaluation(reply: Message, client: int, schema: Schema, owners: Collection[int]) -> Evaluation:
+def is_noised(reply: Message) -> bool:
+    """Whether a reply says that its test metrics are noised."""
+    return has_metrics(reply) and NOISED in reply.content.metric_records[METRICS]
+
+
+def read_evaluation(
+    reply: Message, client: int, schema: Schema, owners: Collection[int], release: PrivateSums | None = None
+) -> Evaluation:
     """A client's evaluation.
+
+    Parameters
+    ----------
+    reply : Message
+    client : int
+    schema : Schema
+    owners : collection of int
+        Clients that train.
+    release : PrivateSums, optional
+        What a client may send noised.
 
     Raises
     ------
@@ -68,6 +126,9 @@ def read_evaluation(reply: Message, client: int, schema: Schema, owners: Collect
     metrics = reply.content.metric_records.get(METRICS)
     if metrics is None:
         raise BadMessage("the evaluation has no metrics")
+    if release is not None and NOISED in metrics:
+        noised = release.sums(release.read(metrics[NOISED]))
+        return Evaluation(client, noised, {}, {}, release)
     sums = {name: [float(x) for x in values] for name, values in metrics.items() if isinstance(values, list)}
     check_sums(sums, schema)
     by_owner = _read_by_owner(str(config.get("by_owner", "{}")), owners)

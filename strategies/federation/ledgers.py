@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from dpforest.guarantee import Guarantee, Trust, Unit
-from dpforest.ledger import Budget, Ledger
+from dpforest.ledger import Budget, Entry, Ledger
 from strategies.federation.accounts import Account
 from strategies.messages import BadMessage
 from strategies.method import Charges, ClientUpdate, ServerSide
@@ -27,15 +27,35 @@ class Ledgers:
     received: dict[int, Ledger] = field(default_factory=dict)
     _accounts: dict[int, Account] = field(default_factory=dict)
     _unanswered: set[int] = field(default_factory=set)  # whose ledger did not come with the last answer asked for
+    _may_have_sent: dict[int, Entry] = field(default_factory=dict)  # test metrics of which no ledger came
+    _has_asked: bool = False
 
     def ask(self, client: int, charges: Charges) -> None:
         """Note that a client is asked for an exchange, which may cost it this."""
         self._accounts.setdefault(client, Account()).ask(charges)
         self._unanswered.add(client)
+        self._has_asked = True
+
+    def ask_metrics(self, client: int, entry: Entry, counts: bool) -> None:
+        """Note that a client is asked for its test metrics, which may cost it this; without an answer if it counts."""
+        self._accounts.setdefault(client, Account()).ask_metrics(entry)
+        if counts:
+            self._may_have_sent[client] = entry
+
+    def shares_otherwise(self, client: int) -> None:
+        """Note that the client's owner shares its test metrics in clear or not at all."""
+        self._may_have_sent.pop(client, None)
+
+    def take_metrics(self, client: int, entry: Entry, ledger: Ledger) -> None:
+        """Note a client's test metrics with their ledger; raises as `check` and `Account.answer_metrics`."""
+        self.check(client, ledger)
+        self._accounts[client].answer_metrics(entry, ledger)
+        self.received[client] = ledger
+        self._may_have_sent.pop(client, None)
 
     def fail(self, client: int) -> None:
         """Note that a client says of its failure that it may follow from rows."""
-        self._accounts[client].fail()
+        self._accounts.setdefault(client, Account()).fail()
 
     def check(self, client: int, ledger: Ledger) -> None:
         """Raise `BadMessage` if a ledger is about something else, or lacks what it had."""
@@ -64,21 +84,34 @@ class Ledgers:
             for entry in known:
                 if not entry.protected:
                     ledgers[client].unprotected(entry.what, entry.note)
+        for client, entry in self._may_have_sent.items():
+            ledger = ledgers[client].copy() if client in ledgers else self._empty()
+            if entry not in ledger.entries:
+                ledger.charge(replace(entry, note=f"asked, no answer: counted as spent; {entry.note}"))
+            ledgers[client] = ledger
         for client, account in self._accounts.items():
             if why := account.why_none(self.received.get(client, self.blank)):
-                ledgers[client].unprotected(f"what client {client} sent: {why}", "it answered, and this is not proven")
-        if not self._accounts:
+                ledgers.setdefault(client, self._empty()).unprotected(
+                    f"what client {client} sent: {why}", "it answered, and this is not proven"
+                )
+        if not self._has_asked:
             # Where sampling left everybody out, that everybody could have been drawn is what was paid for.
             for client in could_train:
+                tested = ledgers[client].entries if client in ledgers else ()
                 ledgers[client] = self._planned(side, "could have been asked: counted as spent")
+                for entry in tested:
+                    ledgers[client].charge(entry)
         for ledger in ledgers.values():
             for entry in self.blank.entries:
                 if entry not in ledger.entries:
                     ledger.unprotected(entry.what, entry.note)
         return ledgers
 
+    def _empty(self) -> Ledger:
+        return Ledger(self.blank.budget, self.blank.unit, self.blank.trust)
+
     def _planned(self, side: ServerSide, why: str) -> Ledger:
-        ledger = Ledger(self.blank.budget, self.blank.unit, self.blank.trust)
+        ledger = self._empty()
         for entry in side.planned():
             ledger.charge(replace(entry, note=f"{why}; {entry.note}" if entry.note else why))
         for what in side.unprotected():

@@ -13,13 +13,12 @@ from flwr.serverapp.strategy import Result
 from dpforest.forest import Forest
 from dpforest.ledger import Guarantee, Ledger
 from strategies.federation.cohort import Cohort
-from strategies.federation.evaluation import Evaluation
+from strategies.federation.evaluation import Evaluation, joint
 from strategies.federation.ledgers import worst_protected
 from strategies.federation.traffic import Traffic
 from strategies.forests import read_model
 from strategies.messages import plain_arrays
 from strategies.method import ServerSide
-from strategies.metrics import joint_metrics
 
 
 @dataclass
@@ -86,7 +85,9 @@ class FederatedResult(Result):
     noise : {"seeded", "secure"}
         ``seeded`` if any client drew reproducible noise, as in simulations: then the guarantee is a researcher's.
     metrics_received : bool
-        Whether any client reported test metrics, also such as were of no use.
+        Whether any client reported test metrics in clear, also such as were of no use.
+    noised_metrics_received : bool
+        Whether any reported them under the guarantee.
     traffic : mapping of int to Traffic
         By client.
     seconds : float
@@ -99,6 +100,7 @@ class FederatedResult(Result):
     failures: list[Failure] = field(default_factory=list)
     noise: str = "secure"
     metrics_received: bool = False
+    noised_metrics_received: bool = False
     traffic: Mapping[int, Traffic] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -129,7 +131,12 @@ class FederatedResult(Result):
     @property
     def metrics(self) -> dict[str, float]:
         """Metrics of the final model over all clients' test rows together; empty if nobody reported."""
-        return joint_metrics(each.sums for each in self.evaluation) if self.evaluation else {}
+        return dict(joint(self.evaluation).metrics) if self.evaluation else {}
+
+    @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """Where the exact values of the metrics lie; empty where no client has noised its own."""
+        return dict(joint(self.evaluation).intervals) if self.evaluation else {}
 
     def save(self, folder: str | Path) -> None:
         """Write the final model into an existing folder."""

@@ -20,7 +20,15 @@ from dpforest.errors import DPForestError, one_line
 from dpforest.ledger import rounded_up
 from dpforest.schema import FROM_DATA
 from strategies.federation.cohort import Cohort
-from strategies.federation.evaluation import Evaluation, has_metrics, read_evaluation, refusal, refuses
+from strategies.federation.evaluation import (
+    Evaluation,
+    has_metrics,
+    is_noised,
+    joint,
+    read_evaluation,
+    refusal,
+    refuses,
+)
 from strategies.federation.ledgers import Ledgers
 from strategies.federation.result import Exchange, Failure, FederatedResult
 from strategies.federation.roster import roster, wait_for, wait_for_nodes
@@ -29,18 +37,20 @@ from strategies.federation.traffic import Meter, Traffic
 from strategies.flower_compat import SUPERLINK_NODE_ID, is_deployed
 from strategies.messages import (
     ARRAYS,
+    AT_END,
     CONFIG,
     LONGEST,
     UNPROTECTED,
     copied,
     plain_arrays,
     read_config,
+    read_ledger,
     read_update,
     to_arrays_record,
 )
 from strategies.method import Arrays, ClientUpdate, ServerSide, Task, TooFewClients
-from strategies.metrics import joint_metrics
 from strategies.plan import RunPlan
+from strategies.private_metrics import LAST, PrivateSums, can_be_private
 
 log = logging.getLogger(__name__)
 Item = TypeVar("Item")
@@ -153,7 +163,8 @@ class MethodStrategy(Strategy, Generic[R]):
             last = number == side.exchanges or side.finished
             if side.is_round_end(number) or last:
                 rounds += 1
-                exchange = self._evaluate(exchange, rounds, meter, evaluate_config or ConfigRecord())
+                settings = ConfigRecord({**(evaluate_config or {}), LAST: last})
+                exchange = self._evaluate(exchange, rounds, meter, settings)
                 evaluate_on_server(rounds)
             result.exchanges.append(exchange)
             self._on_exchange(exchange, side)
@@ -192,6 +203,9 @@ class MethodStrategy(Strategy, Generic[R]):
         self._answered = 0
         self._evaluation: list[Evaluation] = []
         self._shares_no_metrics: dict[int, str] = {}  # client: its words
+        self._shares_at_end: set[int] = set()
+        fits = can_be_private(plan.method, plan.protection, plan.budget.epsilon)
+        self._release = PrivateSums(self._side.task.schema, plan.budget.epsilon) if fits else None
 
     def _train(self, number: int, meter: Meter, config: ConfigRecord) -> Exchange:
         messages = self.configure_train(number, self._result.arrays, config, meter.grid)
@@ -278,10 +292,15 @@ class MethodStrategy(Strategy, Generic[R]):
     ) -> Iterable[Message]:
         """Ask every client with test rows to evaluate the current model, but for those that have refused to."""
         messages = []
-        test = self._result.cohort.test
-        wanted = {client: test[client] for client in sorted(set(test) - set(self._shares_no_metrics))}
+        test, is_last = self._result.cohort.test, config.get(LAST) is True
+        refusing = set(self._shares_no_metrics) | (set() if is_last else self._shares_at_end)
+        wanted = {client: test[client] for client in sorted(set(test) - refusing)}
         self._asked_to_evaluate = self._connected(server_round, wanted, 0, training=False)
         for client in self._asked_to_evaluate:
+            if is_last and self._release is not None:
+                # Who of a simulation says nothing has sent nothing, unless asked for what is charged.
+                counts = self._plan.metrics == "private" or is_deployed(grid)
+                self._ledgers.ask_metrics(client, self._release.entry, counts)
             settings = {**config, **self._base_config, "round": server_round}
             content = RecordDict({ARRAYS: arrays, CONFIG: copied(settings)})
             messages.append(Message(content, test[client], MessageType.EVALUATE, group_id=str(server_round)))
@@ -302,7 +321,7 @@ class MethodStrategy(Strategy, Generic[R]):
             log.info("no test metrics of client %s: %s", clients, reason)
         if not self._evaluation:
             return None
-        return MetricRecord({**joint_metrics(each.sums for each in self._evaluation)})
+        return MetricRecord({**joint(self._evaluation).metrics})
 
     def _available(self, server_round: int) -> list[int]:
         """Clients to choose from: all, or those that are connected where an exchange needs some number of them."""
@@ -386,13 +405,32 @@ class MethodStrategy(Strategy, Generic[R]):
     def _take_evaluation(self, reply: Message, client: int) -> Evaluation | None:
         """What a client reports; nothing if its owner shares no metrics, which is no failure and does not change."""
         if (words := refusal(reply)) is not None:
+            if read_config(reply.content).get(AT_END) is True and client not in self._shares_at_end:
+                self._shares_at_end.add(client)
+                return None
             self._shares_no_metrics[client] = words
+            self._ledgers.shares_otherwise(client)
             return None
+        if is_noised(reply):
+            return self._take_private(reply, client)
         self._result.metrics_received |= has_metrics(reply)
+        if not reply.has_error() and read_config(reply.content).get(UNPROTECTED) is True:
+            self._ledgers.fail(client)
         evaluation = read_evaluation(reply, client, self._side.task.schema, self._result.cohort.train)
+        self._ledgers.shares_otherwise(client)
         if evaluation.own_model:
             self._side.take_own_model(client, evaluation.own_model)
         return evaluation
+
+    def _take_private(self, reply: Message, client: int) -> Evaluation:
+        """Noised test metrics, which count as spent whatever they are worth."""
+        schema = self._side.task.schema
+        if self._release is not None:
+            self._ledgers.take_metrics(client, self._release.entry, read_ledger(reply))
+            self._result.noised_metrics_received = True
+            if read_config(reply.content).get("noise") != "secure":
+                self._result.noise = "seeded"
+        return read_evaluation(reply, client, schema, self._result.cohort.train, self._release)
 
     def _fail(self, server_round: int, client: int, reason: str, training: bool = True, refused: bool = False) -> None:
         reason = one_line(reason, LONGEST)  # the text of an error may quote what the client sent

@@ -18,12 +18,13 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from dpforest.errors import DPForestError
 from dpforest.guarantee import PrivacyUnit, TrustModel
-from dpforest.ledger import Ledger
+from dpforest.ledger import TEST_ROWS, Ledger
 from dpforest.noise import Noise, Secure, Seeded
 from dpforest.schema import FROM_DATA, Schema
 from strategies.flower_compat import is_simulated
 from strategies.messages import (
     ARRAYS,
+    AT_END,
     CONFIG,
     METRICS,
     BadMessage,
@@ -41,12 +42,15 @@ from strategies.node.consent import (
     Refused,
     check_owner_allows,
     check_schema,
+    check_shares_metrics,
     check_work,
+    shares_privately,
     spend_lifetime_budget,
     write_answer,
     write_request,
 )
 from strategies.plan import RunPlan
+from strategies.private_metrics import LAST, NOISED, PrivateSums, predict_each
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +61,10 @@ FAILURE = "whether training fails"
 
 class Sayable(DPForestError):
     """An error of a node whose text shows nothing of its rows, so that a server may read it."""
+
+
+class NotYet(Refused):
+    """Test metrics were asked for before the end of a run."""
 
 
 P = TypeVar("P", bound=RunPlan)
@@ -112,6 +120,10 @@ class _Asked:
     @property
     def is_seeded(self) -> bool:
         return self.simulated and self.plan.noise == "seeded"
+
+    @property
+    def kind_of_noise(self) -> Literal["seeded", "secure"]:
+        return "seeded" if self.is_seeded else "secure"
 
     def rows(self, part: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray]:
         return self.host.rows(self.plan, self.context, self.client, self.clients, part)
@@ -174,7 +186,7 @@ def _content(message: Message, context: Context, host: Host[Any], action: Callab
         config = read_config(message.content)
         text = _text(host, message)
         plan = _plan(host, text)
-        check_owner_allows(plan, context, action is _evaluate)
+        check_owner_allows(plan, context)
         host.check(plan, context)
         return action(_Asked(config, read_arrays(message.content), context, host, text, plan, client))
     except Exception as error:
@@ -183,7 +195,10 @@ def _content(message: Message, context: Context, host: Host[Any], action: Callab
         # The text of an error may show a data value, which must not leave a real node.
         sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | Sayable)
         public = error if sayable else DPForestError("see its log")
-        return error_content(client, public, isinstance(error, Refused), _has_failed(context))
+        content = error_content(client, public, isinstance(error, Refused), _has_failed(context))
+        if isinstance(error, NotYet):
+            content.config_records[CONFIG][AT_END] = True
+        return content
 
 
 def _text(host: Host[Any], message: Message) -> str:
@@ -199,14 +214,18 @@ def _train(asked: _Asked) -> RecordDict:
             # On a real node this answer tells none from one, so whatever promises anything about one learns from none.
             raise BadMessage("this client has no training rows")
         update = asked.plan.method.client().train(task, X, y, asked.arrays)
-        return update_content(update, asked.client, task.ledger, "seeded" if asked.is_seeded else "secure")
+        return update_content(update, asked.client, task.ledger, asked.kind_of_noise)
     except Exception as error:
-        if not task.simulated and _may_show_rows(error):
-            _end_run(asked.context, task.ledger, error)
+        _note_failure(asked, task, error)
         raise
     finally:
         # Also where training fails after it has drawn its noise: that it failed may follow from what was paid for.
         _keep_ledger(asked.context, task.ledger)
+
+
+def _note_failure(asked: _Asked, task: ClientTask[Any], error: Exception) -> None:
+    if not task.simulated and _may_show_rows(error):
+        _end_run(asked.context, task.ledger, error)
 
 
 def _hides_rows(plan: RunPlan) -> bool:
@@ -238,13 +257,48 @@ def _has_failed(context: Context) -> bool:
 
 
 def _evaluate(asked: _Asked) -> RecordDict:
+    check_shares_metrics(asked.plan, asked.context)
+    return (_evaluate_privately if shares_privately(asked.plan, asked.context) else _evaluate_in_clear)(asked)
+
+
+def _evaluate_privately(asked: _Asked) -> RecordDict:
+    """Noised sums of the test rows, once in a run; `strategies.private_metrics` has the proof.
+
+    Whatever is asked, and whether the rows are any: what is sent has one form, and after the charge no error but what
+    follows from the message can be had without ending the run.
+    """
+    if asked.config.get(LAST) is not True:
+        raise NotYet("this node shares its test metrics once, of the model at the end of a run")
+    task = _client_task(asked)
+    release = PrivateSums(task.schema, task.budget.epsilon)
+    if any(entry.rows == TEST_ROWS for entry in task.ledger.entries):
+        raise Refused("this node has shared its test metrics of this run")
+    side = asked.plan.method.client()
+    _own_model(side, task, shows=False)
+    paid = release.mechanism.charge(release.entry, task.ledger)
+    try:
+        X, y = asked.rows("test")
+        exact = release.exact(y, predict_each(side, task, X, asked.arrays))
+        noised = paid.draw(exact, task.noise(NOISED)).tolist()
+    except Exception as error:
+        _note_failure(asked, task, error)
+        raise
+    finally:
+        _keep_ledger(asked.context, task.ledger)
+    said = ConfigRecord(
+        {"client": asked.client, "noise": asked.kind_of_noise, "ledger": json.dumps(task.ledger.to_dict())}
+    )
+    return RecordDict({METRICS: MetricRecord({NOISED: noised}), CONFIG: said})
+
+
+def _evaluate_in_clear(asked: _Asked) -> RecordDict:
     task = _client_task(asked)
     X, y = asked.rows("test")
     if not len(X):
         raise BadMessage("this client has no test rows")
     side = asked.plan.method.client()
     arrays = asked.arrays
-    own = _own_model(side, task)
+    own = _own_model(side, task, shows=task.simulated)
     predicted = side.predict(task, X, arrays)
     sums = classification_sums if task.schema.is_classification else regression_sums
     metrics = MetricRecord({**sums(y, predicted)})
@@ -258,29 +312,24 @@ def _evaluate(asked: _Asked) -> RecordDict:
     return content
 
 
-def _own_model(side: ClientSide, task: ClientTask) -> Arrays | None:
-    """The model that only this client has, for a simulation.
+def _own_model(side: ClientSide, task: ClientTask, shows: bool) -> Arrays | None:
+    """The model that only this client has, if it ``shows`` it: in a simulation, where metrics are in clear.
 
     Raises
     ------
     Refused
-        On a real node, if the method gives each client its own, whether there is one or not. It may hold exact counts
+        It does not, and the method gives each client its own, whether there is one or not. It may hold exact counts
         of training rows, and its metrics would tell them to who knows or chose test rows.
     """
     try:
         own = side.own_model(task)
     except DPForestError:
-        if _shows_own_model(task):
+        if shows:
             raise
         own = {}
-    if own is not None and not _shows_own_model(task):
+    if own is not None and not shows:
         raise Refused("this node's model is its own, made from training rows in clear: no metrics of it are shared")
     return own
-
-
-def _shows_own_model(task: ClientTask) -> bool:
-    """A client's own model may hold its exact counts, so only a simulation shows it, or how it does, to anybody."""
-    return task.simulated
 
 
 def _accuracy_by_owner(

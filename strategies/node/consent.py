@@ -21,6 +21,7 @@ from strategies.flower_compat import is_simulated
 from strategies.method import Task, Work
 from strategies.node.budget_file import BrokenBudgetFile, BudgetFile, Outcome, Request, Spent, SpentAlready
 from strategies.plan import RunPlan
+from strategies.private_metrics import can_be_private
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,11 @@ _A_SECOND = Work(nodes=70_000, scores=1_700_000, products=3 * 10**9)
 _USUAL_MEGABYTES = 4000
 # Of a node of a tree, while it is grown and packed; and of each of its values.
 _NODE_BYTES, _VALUE_BYTES = 64, 24
+_SHARING = {
+    "private": "shared once a run, noised within its budget",
+    "none": "not shared",
+    "clear": "shared in clear",
+}
 # The same words for whatever stands in the way: more would tell a server what other runs have spent.
 _ALL_RUNS = "all runs together would spend more than this node's owner allows"
 _LOST = "this node has already spent a budget in this Flower run, and has no ledger of it; start a new run"
@@ -114,7 +120,7 @@ class Limits:
         return cls(epsilon, delta, all_epsilon, all_delta, why)
 
 
-def check_owner_allows(plan: RunPlan, context: Context, evaluating: bool) -> None:
+def check_owner_allows(plan: RunPlan, context: Context) -> None:
     """Hold a plan against the node's configuration.
 
     Parameters
@@ -122,9 +128,7 @@ def check_owner_allows(plan: RunPlan, context: Context, evaluating: bool) -> Non
     plan : RunPlan
         What the server asks.
     context : Context
-        Of the node: ``max-epsilon``, ``max-delta``, ``rows``, ``strategies``, ``units``, ``share-metrics``.
-    evaluating : bool
-        Whether test metrics are asked for.
+        Of the node: ``max-epsilon``, ``max-delta``, ``rows``, ``strategies``, ``units``.
 
     Raises
     ------
@@ -136,6 +140,7 @@ def check_owner_allows(plan: RunPlan, context: Context, evaluating: bool) -> Non
     budget, method = plan.budget, plan.method
     if not simulated:
         _check_keys(context)
+        _sharing(context)
     limits = Limits.of(context)
     # Epsilon means nothing to a method without a budget: if it sends anything, only its name in `strategies` allows it.
     if method.uses_budget and ("max-epsilon" in own or not simulated):
@@ -156,8 +161,41 @@ def check_owner_allows(plan: RunPlan, context: Context, evaluating: bool) -> Non
             f"this node does not take part in runs that protect one {unit.kind}; its owner can allow it in the "
             f'node configuration: units="{unit.kind}"'
         )
-    if evaluating and own.get("share-metrics") is not True:
-        raise Refused("this node does not share metrics (node configuration share-metrics=true allows it)")
+
+
+def shares_privately(plan: RunPlan, context: Context) -> bool:
+    """Whether test metrics leave noised, and once a run, where they leave at all: what is stricter counts."""
+    return plan.metrics == "private" or (not is_simulated(context) and _sharing(context) != "clear")
+
+
+def check_shares_metrics(plan: RunPlan, context: Context) -> None:
+    """Hold the wish for test metrics against ``share-metrics``.
+
+    Raises
+    ------
+    Refused
+        They are not shared, or only within a guarantee that such a run cannot have.
+    """
+    if not is_simulated(context) and _sharing(context) == "none":
+        raise Refused('this node does not share metrics (node configuration share-metrics="private" allows it)')
+    if shares_privately(plan, context) and not can_be_private(plan.method, plan.protection, plan.budget.epsilon):
+        raise Refused(
+            "this node shares test metrics within a guarantee for single records only, which strategy "
+            f'{plan.method.name}, as it is asked for, does not give (node configuration share-metrics="clear" allows '
+            "more)"
+        )
+
+
+def _sharing(context: Context) -> str:
+    """``private``, ``none`` or ``clear``."""
+    said = context.node_config.get("share-metrics", "private")
+    sharing = {True: "clear", False: "none"}[said] if isinstance(said, bool) else said
+    if sharing not in _SHARING:
+        raise Refused(
+            f"this node's share-metrics {said!r} must be one of {', '.join(_SHARING)}, so nothing is allowed; its "
+            "owner can set it in the node configuration"
+        )
+    return str(sharing)
 
 
 def _check_keys(context: Context) -> None:
@@ -258,7 +296,7 @@ def describe_limits(context: Context) -> list[str]:
     strategies = ", ".join(_words(context, "strategies")) or "none"
     lines.append(f"strategies: {strategies if 'strategies' in own else 'all that protect a client by themselves'}")
     lines.append(f"units: {', '.join(_words(context, 'units')) or 'none' if 'units' in own else 'all'}")
-    lines.append(f"test metrics: {'shared in clear' if own.get('share-metrics') is True else 'not shared'}")
+    lines.append(f"test metrics: {_SHARING[_sharing(context)]}")
     return lines
 
 

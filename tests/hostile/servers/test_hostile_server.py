@@ -268,8 +268,8 @@ def test_a_max_epsilon_also_holds_in_a_simulation(dataset: dict[str, Any]) -> No
 
 def test_metrics_leave_a_real_node_only_if_its_owner_says_so(dataset: dict[str, Any]) -> None:
     stay = for_nodes(dataset, strategy={"name": "standalone"} | {k: v for k, v in TREES.items() if k != "name"})
-    for wish, shares in ((None, False), (False, False), ("false", False), (True, True)):
-        context = node(**own(dataset, **({} if wish is None else {"share-metrics": wish})))
+    for wish, shares in (("none", False), (False, False), (True, True), ("clear", True)):
+        context = node(**own(dataset, **{"share-metrics": wish}))
         assert ask(context, stay, clients=1)[CONFIG]["client"] == 0
         reply = ask(context, stay, MessageType.EVALUATE, clients=1)
         if shares:

@@ -136,12 +136,20 @@ def test_real_nodes_draw_secure_noise_and_share_metrics_if_their_owners_say_so()
     def start(**own: Any) -> Any:
         return OneShotForest(SCHEMA, epsilon=1.0, **TREES).start(RealNodes(PrivateClientApp(load), **own))
 
-    first, second = start(), start(**{"share-metrics": True})
+    first, second = start(**{"share-metrics": "none"}), start(**{"share-metrics": True})
     assert first.noise == second.noise == "secure"
     assert first.forest.value.ravel().tolist() != second.forest.value.ravel().tolist()
     assert not first.metrics
     assert not first.metrics_received
     assert second.metrics["accuracy"] > 0.6
+    assert not second.intervals
+    by_default = start()
+    assert by_default.noised_metrics_received
+    assert not by_default.metrics_received
+    low, high = by_default.intervals["accuracy"]
+    assert low <= by_default.metrics["accuracy"] <= high
+    assert by_default.evaluate_metrics_clientapp[1]["accuracy"] == by_default.metrics["accuracy"]
+    assert by_default.guarantee.epsilon == pytest.approx(1.0)
 
 
 def test_a_real_node_keeps_its_ledger_and_refuses_a_second_budget() -> None:

@@ -50,7 +50,7 @@ def check(experiment: Experiment, **settings: Any) -> None:
     """What a real node does before it looks at its data."""
     config = {"partition-id": 0, **settings}
     context = Context(run_id=1, node_id=1, node_config=config, state=RecordDict(), run_config={})
-    check_owner_allows(experiment, context, evaluating=False)
+    check_owner_allows(experiment, context)
     check_work(experiment, experiment.task(CLIENTS), context)
 
 
