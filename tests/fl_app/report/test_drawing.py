@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 WORKER = """
 import os, time
-from fl_app.report.drawing import _end_with_parent
-_end_with_parent(os.getppid())
+from fl_app.terminal.interrupts import end_with_parent
+end_with_parent(os.getppid())
 print("watching", flush=True)
 time.sleep(1200)
 """
