@@ -120,7 +120,7 @@ def test_a_network_baseline_is_used_as_fedavg(name: str, budget: Mapping[str, An
     assert set(again.arrays) == set(result.arrays)
     assert "accuracy" in again.metrics
     with pytest.raises(DPForestError, match="no weights"):
-        kind(SCHEMA, hidden=[4], **budget).start(grid, ArrayRecord([np.zeros(3)]), num_rounds=1)
+        kind(SCHEMA, epsilon=8.0, hidden=[4], **budget).start(grid, ArrayRecord([np.zeros(3)]), num_rounds=1)
 
 
 def test_the_same_seed_gives_the_same_forest_and_another_one_another() -> None:
