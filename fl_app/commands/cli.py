@@ -27,6 +27,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
+    "plan": Command("fl_app.commands.plan", "what a run can be expected to do, without any data"),
     "run": Command("fl_app.commands.run", "run one experiment"),
     "sweep": Command("fl_app.commands.sweep", "run every combination of several values, and report"),
     "resume": Command("fl_app.commands.resume", "go on with a sweep that was interrupted"),
