@@ -141,12 +141,19 @@ class RunAlone:
             key = experiment_key(experiment.to_dict())
             if key in self.done:
                 log.info("there already: %s", " ".join(overrides))
+                _remove_empty(folder)
                 return self.done[key]
             run = perform(config, experiment, _free(folder), overrides, engine, Path(hydra.sweep.dir))
             value = objective(config.objective, run.metrics) if self.searching else math.nan
         if failures and self.searching:
             raise RunFailed(failures[0])
         return value
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove the folder that Hydra has made for a run that is not run again."""
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _free(folder: Path) -> Path:
