@@ -349,6 +349,11 @@ class ServerSide(ABC, Generic[S]):
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         """The new model from the sound updates of an exchange; None keeps the one there is."""
 
+    @property
+    def rounds_done(self) -> int | None:
+        """Rounds that are finished, as the user counts them; None where an exchange is a round."""
+        return None
+
     def progress(self) -> str:
         """A few words about the exchange that just ended, for the log."""
         return ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dpforest.ledger import rounded_up
 from fl_app.forecast.forecast import Forecast, Score
-from fl_app.results.text import columns, decimals, human_bytes, short_delta
+from fl_app.results.text import columns, decimals, fact_lines, human_bytes, short_delta
 
 
 def forecast_text(found: Forecast, width: int | None = None) -> str:
@@ -18,9 +18,7 @@ def forecast_text(found: Forecast, width: int | None = None) -> str:
     width : int, optional
         Columns of the terminal.
     """
-    facts = list(_facts(found))
-    first = max(len(name) for name, _ in facts)
-    lines = [f"{name:<{first}}  {words}" for name, words in facts]
+    lines = [fact_lines(list(_facts(found)), width)]
     if found.releases:
         unit = found.experiment.protection.unit.name
         header = ["what one client releases", "times", "noise", f"{unit}s", "share"]

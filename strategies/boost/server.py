@@ -145,6 +145,10 @@ class BoostServer(ServerSide):
     def finished(self) -> bool:
         return self._collector is not None and self._collector.phase is Phase.DONE
 
+    @property
+    def rounds_done(self) -> int:
+        return len(self._booster.rounds)
+
     def progress(self) -> str:
         if not self._booster.rounds:
             return "agreeing on keys and cuts" if self._collector else "cuts chosen"

@@ -124,6 +124,10 @@ class FextServer(ServerSide):
         of_round = rows if first.rows == ALL_ROWS else max(1, rows // rounds)
         return grown_signal(first.resolved, first.trees, of_round, schema, self.task.clients, rounds)
 
+    @property
+    def rounds_done(self) -> int | None:
+        return self._round if self._settings.scored_by_clients else None
+
     def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
         if not self._plans:
             return Charges()
