@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from baselines.mlp.inputs import (
     to_unit_range,
 )
 from baselines.mlp.network import network_for
+from baselines.mlp.saved import save_network
 from baselines.mlp.settings import LocalSettings, NetworkSettings, RoundSettings, products
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, gaussian_mu
@@ -245,13 +244,7 @@ class NetworkServer(ServerSide):
         return {"weights": self.architecture.size, "bytes_of_weights": 4 * self.architecture.size}
 
     def save(self, folder: Path) -> None:
-        save_network(folder, self.architecture, self.model())
-
-
-def save_network(folder: Path, architecture: Architecture, arrays: Arrays) -> None:
-    """Write ``network.json`` (layers) and ``network.npz`` (weights by name; no pickle)."""
-    (folder / "network.json").write_text(json.dumps(asdict(architecture), indent=2) + "\n", encoding="utf-8")
-    np.savez(folder / "network.npz", allow_pickle=False, **arrays)
+        save_network(folder, self.architecture, self.task.schema, self.model())
 
 
 def local_work(task: Task[LocalSettings]) -> Work:

@@ -35,7 +35,7 @@ COMMANDS = {
     "report": Command("fl_app.commands.report", "one page of many runs, with figures"),
     "audit": Command("fl_app.commands.audit", "measure what a client gives away, against its guarantee"),
     "attack": Command("fl_app.commands.attack", "what an attacker gets from a finished run"),
-    "predict": Command("fl_app.commands.predict", "predict new rows with a finished forest"),
+    "predict": Command("fl_app.commands.predict", "predict new rows with a finished model"),
     "export": Command("fl_app.commands.export", "write a forest for other programs"),
     "node": Command("fl_app.commands.node", "take part in a federation with one's own rows"),
     "node status": Command("fl_app.commands.node_status", "what a node was asked, and what it has spent"),
