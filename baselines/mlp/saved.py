@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from strategies.method import Arrays
 
 _LAYERS, _WEIGHTS = "network.json", "network.npz"
 _NORM_EPSILON = 1e-3  # of Keras' batch normalisation
-_ACTIVATIONS = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}
+_ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}
 _MOST_WEIGHTS = 100_000_000
 
 

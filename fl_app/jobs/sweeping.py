@@ -9,16 +9,18 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
+from dpforest.errors import DPForestError
 from fl_app.config.compose import load_config, load_run, quoted, to_experiment
 from fl_app.engine.experiment import Experiment
 from fl_app.jobs.engine import WarmEngine
 from fl_app.jobs.expansion import expand, sweep_config
-from fl_app.jobs.job import RunAlone, failure_shown, objective, perform, sweep_experiment
+from fl_app.jobs.job import RunAlone, failure_shown, objective, perform, sweep_experiment, track_failure
 from fl_app.jobs.launchers import BASIC, chosen, launch, search
 from fl_app.jobs.names import free_place, run_names
 from fl_app.jobs.progress import Progress
 from fl_app.jobs.record import default_output, output_base
 from fl_app.jobs.sweep_folder import COMMAND, Missing, resume_command
+from fl_app.results.mlflow import build_tracker
 from fl_app.results.rows import write_results
 from fl_app.results.run_folder import OutputError, failure_of, is_failed_try, is_finished
 from fl_app.terminal.screen import Bars, one_line_a_run
@@ -31,17 +33,13 @@ def run_single(overrides: Sequence[str], engine: WarmEngine, bars: Bars) -> bool
     """Run one experiment; whether it went well."""
     failures: list[str] = []
     config = _task_config(load_config(overrides))
+    output = Path(config.output).expanduser() if config.output else None
     with bars.run(_words(config)), failure_shown(overrides, None, failures):
         experiment = to_experiment(config)
-        named = Path(config.output).expanduser() if config.output else None
-        perform(
-            config,
-            experiment,
-            named or default_output(experiment, output_base()),
-            overrides,
-            engine,
-            on_round=bars.round,
-        )
+        output = output or default_output(experiment, output_base())
+        perform(config, experiment, output, overrides, engine, on_round=bars.round)
+    if failures and output:
+        track_failure(config, output)
     return not failures
 
 
@@ -125,6 +123,7 @@ class Sweep:
         progress.passed()
         if len(self.failures) > failed:
             log.info("%s", progress.failed(number + 1, output.name))
+            track_failure(self.config, output, self.folder)
 
     def _write_results(self) -> None:
         try:
@@ -156,6 +155,7 @@ class Sweep:
             if not is_finished(output):
                 why = failure_of(output) if is_failed_try(output) else "its process ended without a result"
                 self.failures.append(f"{' '.join(overrides)}: {why}")
+                track_failure(self.config, output, self.folder)
 
     def _search(self) -> None:
         """Runs that a sweeper of Hydra's chooses by what earlier ones reached."""
@@ -221,6 +221,7 @@ class Sweep:
             log.error("cannot write the report to %s: %s", self.folder, error.strerror)
         except Exception:
             log.exception("the report failed; try dpforest report %s", self.folder)
+        self._track()
         if self.failures:
             log.info(
                 "runs that failed: %d; run them again with %s\n%s",
@@ -228,6 +229,14 @@ class Sweep:
                 resume_command(self.folder),
                 "\n".join(self.failures),
             )
+
+    def _track(self) -> None:
+        """Log what the sweep has left, where its configuration keeps track of runs."""
+        try:
+            if tracker := build_tracker(self.config.tracking, self.folder, self.folder.absolute().parent):
+                tracker.log_sweep(is_whole=not self.failures)
+        except DPForestError as error:
+            log.warning("%s", error)
 
 
 def _task_config(config: DictConfig, output: Path | None = None) -> DictConfig:
