@@ -137,6 +137,12 @@ class Feature:
         """The threshold that tells a missing cell from all others: a float32 number halfway to ``low``."""
         return float(np.float32(self.low - (self.high - self.low) / 2))
 
+    def at(self, position: np.ndarray) -> np.ndarray:
+        """Values that lie so far between the bounds, 0 to 1, along the scale: float32 numbers, as float64."""
+        low, high = self._stretch(self.low), self._stretch(self.high)
+        values = np.clip(self._shrink(low + np.asarray(position) * (high - low)), self.low, self.high)
+        return values.astype(np.float32).astype(np.float64)
+
     def grid(self, bins: int) -> np.ndarray:
         """Thresholds that cut ``[low, high]`` into ``bins`` public bins, or into one less behind `missing_cut`.
 
@@ -489,6 +495,12 @@ class Schema:
     def indicators(self) -> dict[str, tuple[str, str]]:
         """Of each feature that is a category's 0/1 column, by name: the column and its value that it stands for."""
         return {f"{c}={value}": (c, value) for c, values in self.categories.items() for value in values}
+
+    @property
+    def missing_rules(self) -> dict[str, Missing]:
+        """What is done about missing cells of each of the `columns`."""
+        numeric = {self.features[f].name: self.features[f].missing for f in self.numeric_features}
+        return numeric | {column: self.missing_categories.get(column, "refuse") for column in self.categories}
 
     @property
     def columns(self) -> list[str]:

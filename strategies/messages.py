@@ -18,6 +18,8 @@ ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
 LONGEST = 500  # characters that are shown of what a client says
 UNPROTECTED = "unprotected"
 _MAX_DIMENSIONS = 8
+# Names, kinds and bytes of the arrays that this process has read last, and what they are.
+_last_read: tuple[list[tuple[str, str, bytes]], dict[str, np.ndarray]] = ([], {})
 
 
 class BadMessage(DPForestError):
@@ -52,7 +54,22 @@ def read_arrays(content: RecordDict) -> dict[str, np.ndarray]:
 
 
 def plain_arrays(record: ArrayRecord) -> dict[str, np.ndarray]:
-    """Named arrays of a record; raises as `read_arrays`."""
+    """Named arrays of a record; raises as `read_arrays`.
+
+    What the process has read last is remembered: many clients of a simulation are sent the same model. So nobody may
+    change the arrays.
+    """
+    global _last_read
+    sent = [(name, array.stype, array.data) for name, array in record.items()]
+    known, arrays = _last_read
+    # Of the same bytes object, Python knows without a look at them.
+    if sent != known:
+        arrays = _read_plain(record)
+        _last_read = (sent, arrays)
+    return dict(arrays)
+
+
+def _read_plain(record: ArrayRecord) -> dict[str, np.ndarray]:
     arrays = {}
     for name, array in record.items():
         try:
@@ -65,6 +82,7 @@ def plain_arrays(record: ArrayRecord) -> dict[str, np.ndarray]:
             raise BadMessage(
                 f"array {name!r} has type {value.dtype} and {value.ndim} dimensions; expected plain numbers"
             )
+        value.flags.writeable = False
         arrays[name] = value
     return arrays
 

@@ -1,25 +1,36 @@
-"""DP-FedAvg with a trusted server: clipped client updates, noise on their mean (McMahan et al. 2018)."""
+"""Client-level DP-FedAvg: updates of bounded length, noise on their mean (McMahan et al. 2018).
+
+The noise is a trusted server's, each client's own, or shared among clients by secure aggregation.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 from baselines.dp_fedavg.client import DpFedAvgClient
-from baselines.dp_fedavg.releases import TRUST
-from baselines.dp_fedavg.server import DpFedAvgServer
+from baselines.dp_fedavg.releases import protections
+from baselines.dp_fedavg.server import dp_fedavg_server
 from baselines.dp_fedavg.settings import DpFedAvgSettings
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
-from dpforest.guarantee import CLIENT_UNIT
-from strategies.method import Method, Protection
+from strategies.method import Method
 from strategies.style import Style
+
+
+def style(settings: Mapping[str, Any]) -> Style:
+    """How figures show it; with secure aggregation, as a method of its own."""
+    return Style("#E69F00", "^") if settings.get("trust") == "shared" else Style("#E69F00", "v")
+
 
 METHODS = (
     Method(
         name="dp_fedavg",
         settings=DpFedAvgSettings,
-        server=DpFedAvgServer,
+        server=dp_fedavg_server,
         client=DpFedAvgClient,
-        protections=(Protection(CLIENT_UNIT, TRUST),),
-        default_rounds=10,
+        protections=protections,
+        default_rounds=20,
         requires=require_tensorflow,
-        style=Style("#E69F00", "v"),
+        style=style,
         work=local_work,
     ),
 )

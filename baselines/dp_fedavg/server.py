@@ -9,42 +9,215 @@ that drops out changes the sensitivity of the mean. Its adaptive variant has no 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from baselines.dp_fedavg.client import AMPLIFIED
-from baselines.dp_fedavg.releases import TRUST, line_mechanism, round_mechanism, run_entry
+from baselines.dp_fedavg.client import AMPLIFIED, UPDATE, own_factors
+from baselines.dp_fedavg.releases import (
+    TRUST,
+    line_mechanism,
+    round_mechanism,
+    run_entry,
+    secure_terms,
+    vector_plan,
+)
 from baselines.dp_fedavg.settings import DpFedAvgSettings
+from baselines.dp_fedavg.updates import scales, step_length
 from baselines.mlp.architecture import refuse_batch_norm
 from baselines.mlp.calibration import MULTIPLIER, noise_multiplier
 from baselines.mlp.sides import NetworkServer
+from dpforest.boosting.lines import linear_forest
 from dpforest.errors import BudgetExceeded, DPForestError
-from dpforest.guarantee import CLIENT_UNIT
-from dpforest.ledger import Entry, Ledger, check_delta_for
+from dpforest.guarantee import CLIENT_UNIT, TrustModel
+from dpforest.ledger import Entry, Ledger
 from dpforest.mechanisms import Paid
 from dpforest.noise import Noise, Secure, Seeded
-from strategies.method import ClientUpdate, Task
+from dpforest.own_rows import OwnRows
+from strategies.client_level import check_clients
+from strategies.forests import save_forest
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
+from strategies.secure_aggregation import Phase, SumCollector, Total
+from strategies.secure_aggregation.rounds import SumRounds
+from strategies.secure_aggregation.sharing import PHASE as SECURE_PHASE
+from strategies.secure_aggregation.sharing import noise_shares
 
 # Share of a round's squared mu for the noised count behind an adaptive clip.
 _COUNT_SHARE = 0.05
 _SMALLEST_CLIP, _LARGEST_CLIP = 1e-6, 1e6
+# How many deviations noise may explain.
+_DEVIATIONS = 12
 
 
-class DpFedAvgServer(NetworkServer):
-    """Clips each update, adds noise to the mean, and refuses rounds beyond the budget.
+def dp_fedavg_server(task: Task[DpFedAvgSettings]) -> ServerSide:
+    """The server's side under the trust model of the task."""
+    if task.trust is TrustModel.CENTRAL:
+        return DpFedAvgServer(task)
+    return SharedNoiseServer(task) if task.trust is TrustModel.SHARED else LocalNoiseServer(task)
+
+
+class _ClientLevelServer(NetworkServer):
+    """What all trust models share."""
+
+    def __init__(self, task: Task[DpFedAvgSettings]) -> None:
+        super().__init__(task, "dp_fedavg")
+        check_clients(task)
+        refuse_batch_norm(self.architecture, "its running statistics do not survive the noise")
+        self._settings = task.settings
+        self._scales = scales(task.settings, self.architecture)
+        self._step_length = step_length(task)
+
+    @property
+    def step_length(self) -> float:
+        return self._step_length
+
+    def save(self, folder: Path) -> None:
+        """Also as a forest with the same predictions where that can be: it says how a new person's rows are read."""
+        super().save(folder)
+        settings, schema = self._settings, self.task.schema
+        if settings.standardize != "own" or self.architecture.hidden or not schema.is_classification:
+            return
+        own = OwnRows(schema)
+        factor, centre = own_factors(settings, len(own.columns))
+        kernel, bias = (self.model()[f"output/{name}"].astype(np.float64) for name in ("kernel", "bias"))
+        provenance = {"method": self.method, "trust": self.task.trust}
+        forest = linear_forest(
+            own, factor * kernel, bias - factor * centre * kernel.sum(axis=0), settings.own_scale == "ranks", provenance
+        )
+        save_forest(forest, folder)
+
+    def saved_inputs(self) -> dict[str, Any]:
+        if self._settings.standardize != "own":
+            return super().saved_inputs()
+        factor, centre = own_factors(self._settings, self.architecture.inputs)
+        facts = {"standardize": "own", "own_scale": self._settings.own_scale, "less": centre, "times": factor}
+        return {**super().saved_inputs(), **facts}
+
+    @property
+    def needs_answers(self) -> bool:
+        """No: whether a client fails may follow from its data, and the end of the run would give that away."""
+        return False
+
+
+class LocalNoiseServer(_ClientLevelServer):
+    """Adds up updates that carry their noise.
+
+    The sum is divided by the number of all clients, whoever answers: a client that drops out counts as a zero update.
+    """
+
+    def __init__(self, task: Task[DpFedAvgSettings]) -> None:
+        super().__init__(task)
+        self._plan = vector_plan(task)
+
+    def planned(self) -> list[Entry]:
+        return [replace(self._plan.entry, times=self.task.rounds)]
+
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        return Charges(each=[self._plan.entry])
+
+    def sample(self, round_: int, clients: list[int]) -> list[int]:
+        return clients
+
+    def check(self, update: ClientUpdate) -> None:
+        vector = update.arrays.get(UPDATE, np.zeros(0))
+        most = self._plan.units + _DEVIATIONS * self._plan.sums.share + 1
+        if vector.dtype.kind != "i" or vector.shape != self._scales.shape:
+            raise DPForestError(
+                f"the update is {vector.dtype} of shape {vector.shape}; expected {self._scales.size} whole numbers"
+            )
+        if (np.abs(vector.astype(np.float64)) > most).any():
+            raise DPForestError(f"the update has numbers beyond {most:.3g}, which no noise explains")
+
+    def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
+        return self._mean(sum((update.arrays[UPDATE].astype(np.int64) for update in updates), np.zeros(1, np.int64)))
+
+    def report(self) -> dict[str, Any]:
+        return {**super().report(), "step_length": self.step_length}
+
+    def _mean(self, total: np.ndarray) -> np.ndarray:
+        length = 1.0 if self._settings.update == "unit" else self._settings.clip
+        return total * (length / (self._plan.units * self.task.clients)) * self._scales
+
+
+class SharedNoiseServer(LocalNoiseServer):
+    """Gets the sum of all updates by secure aggregation, with a share of the noise of each client in it."""
+
+    def __init__(self, task: Task[DpFedAvgSettings]) -> None:
+        super().__init__(task)
+        self._collector = SumCollector(secure_terms(task, self._plan).terms, self._scales.size)
+        self._sums = SumRounds(self._collector, task.rounds)
+        self._done = 0
+        self._has_sum = False
+
+    @property
+    def exchanges(self) -> int:
+        return self._collector.exchanges
+
+    def is_round_end(self, exchange: int) -> bool:
+        return self._has_sum
+
+    def is_enough(self, clients: Collection[int]) -> bool:
+        return self._collector.is_enough(clients)
+
+    @property
+    def finished(self) -> bool:
+        return self._collector.phase is Phase.DONE
+
+    def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
+        return super().charges(exchange, client, update) if self._collector.phase is Phase.MASK else Charges()
+
+    def participants(self, exchange: int, clients: list[int]) -> list[int]:
+        return self._collector.participants(clients)
+
+    def arrays_for(self, exchange: int, client: int) -> Arrays:
+        model = self.model() if self._collector.phase is Phase.MASK else {}
+        return {**self._collector.message(client), **model}
+
+    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
+        return {SECURE_PHASE: self._collector.phase.value}
+
+    def check(self, update: ClientUpdate) -> None:
+        self._collector.check(update.client, update.arrays)
+
+    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
+        total = self._sums.take(updates, self._check_total)
+        self._has_sum = total is not None
+        if total is not None:
+            self._total, self._done = total.values, self._done + 1
+        self._sums.note(self._done)
+        if (exchange == self.exchanges or self.finished) and not self._done:
+            raise TooFewClients(
+                f"no round was finished: {self._sums.ended or 'too few clients answered in all of them'}"
+            )
+        return super().aggregate(exchange, []) if self._has_sum else None
+
+    def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
+        return self._mean(self._total)
+
+    def report(self) -> dict[str, Any]:
+        return {**super().report(), **self._sums.report()}
+
+    def _check_total(self, total: Total) -> None:
+        n = len(total.clients)
+        most = n * self._plan.units + _DEVIATIONS * math.sqrt(n) * self._plan.sums.share + 1
+        if (np.abs(total.values.astype(np.float64)) > most).any():
+            raise DPForestError(f"the sum of updates has numbers beyond {most:.3g}, which no noise explains")
+
+
+class DpFedAvgServer(_ClientLevelServer):
+    """The trusted server: bounds each update, adds noise to the mean, and refuses rounds beyond the budget.
 
     The sum is divided by the expected number m of clients, whoever answers: a client that drops out after it was drawn
     counts as a zero update, and a round for which nobody was drawn releases noise like any other.
     """
 
     def __init__(self, task: Task[DpFedAvgSettings]) -> None:
-        super().__init__(task, "dp_fedavg")
-        check_delta_for(task.budget.delta, task.clients, "clients")
-        refuse_batch_norm(self.architecture, "its running statistics do not survive the noise")
-        self._settings = task.settings
-        self._clip = float(self._settings.clip)
+        super().__init__(task)
+        noise_shares(task)  # refuses settings of sharing, where nothing is shared
+        self._clip = 1.0 if self._settings.update == "unit" else float(self._settings.clip)
         self._clips: list[float] = []
         self._multiplier, self._amplified = self._calibrate()
         self.ledger = Ledger(task.budget, CLIENT_UNIT, TRUST)
@@ -63,11 +236,6 @@ class DpFedAvgServer(NetworkServer):
         # Drawn among all places, present or not: fewer clients must not make each of them more likely.
         places = set(noise.sample(self.task.clients, self.sample_size).tolist())
         return [client for place, client in enumerate(clients) if place in places]
-
-    @property
-    def needs_answers(self) -> bool:
-        """No: whether a client fails may follow from its data, and the end of the run would give that away."""
-        return False
 
     def config(self, exchange: int, client: int) -> Mapping[str, Any]:
         return {**super().config(exchange, client), MULTIPLIER: self._multiplier, AMPLIFIED: self._amplified}
@@ -92,13 +260,20 @@ class DpFedAvgServer(NetworkServer):
             self._paid = mechanism.charge(run_entry(self.task, self._multiplier, self._amplified), self.ledger)
         self._clips.append(self._clip)
         steps = [self.architecture.flatten(update.arrays).astype(np.float64) - self.flat for update in updates]
+        steps = [step * self._scales for step in steps]
         lengths = [float(np.linalg.norm(step)) for step in steps]
         total = np.zeros(self.architecture.size)
         for step, length in zip(steps, lengths, strict=True):
-            total += step if length <= self._clip else step * (self._clip / length)
+            total += self._bounded(step, length)
         if self._settings.adaptive_clip:
             return self._noised_with_clip(round_, self._paid, total, lengths) / self.sample_size
-        return self._paid.draw(total, self._noise("updates", round_)) / self.sample_size
+        return self._scales * self._paid.draw(total, self._noise("updates", round_)) / self.sample_size
+
+    def _bounded(self, step: np.ndarray, length: float) -> np.ndarray:
+        """An update of at most the length that the noise is made for; see `dpforest.mechanisms.vectors`."""
+        if self._settings.update == "unit":
+            return step / length if length > 0 else step
+        return step if length <= self._clip else step * (self._clip / length)
 
     def round_facts(self) -> dict[str, Any]:
         return {"clip": self._clips[-1]} if self._clips else {}
@@ -110,6 +285,7 @@ class DpFedAvgServer(NetworkServer):
             "amplified_by_sampling": self._amplified,
             "expected_clients_a_round": self.sample_size,
             "clip": self._clip,
+            "step_length": self.step_length,
             "server_ledger": self.ledger.to_dict(),
         }
 

@@ -10,7 +10,7 @@ from baselines.dp_sgd.settings import DpSgdSettings
 from baselines.mlp.inputs import n_inputs
 from dpforest.schema import Schema
 
-# Deviations of the noise beyond which a gradient has turned.
+# Deviations of chance beyond which a gradient has turned.
 _CERTAIN = 3.0
 
 
@@ -55,18 +55,19 @@ class HalvingSgd(Sgd):
         As for `Sgd`.
     least : float
         Where halving ends.
-    noise : float
-        Standard deviation of the noise in each number of a gradient. Along a step of length v its part has that
-        deviation times v, so what is farther below 0 than some of these is no noise.
+    chance : float
+        Standard deviation of a gradient along any direction, at most: of its noise, and of the rows that were drawn for
+        it, which are others in each step. Along a step of length v it has that deviation times v, so what is farther
+        below 0 than some of these is no chance. With the noise alone, heavy tails halve the rate where nothing turned.
     """
 
-    def __init__(self, learning_rate: float, momentum: float, size: int, least: float, noise: float) -> None:
+    def __init__(self, learning_rate: float, momentum: float, size: int, least: float, chance: float) -> None:
         super().__init__(learning_rate, momentum, size)
-        self._least, self._noise = least, noise
+        self._least, self._chance = least, chance
 
     def step(self, gradient: np.ndarray) -> np.ndarray:
         along, length = float(gradient @ self._velocity), float(np.linalg.norm(self._velocity))
-        if along < -_CERTAIN * self._noise * length:
+        if along < -_CERTAIN * self._chance * length:
             self.rate = max(self.rate / 2, min(self.rate, self._least))
             self._velocity[:] = 0
         return super().step(gradient)
@@ -89,14 +90,14 @@ class Adam(Optimizer):
         return rate * self._first / (np.sqrt(self._second) + np.float32(1e-7))
 
 
-def optimizer_for(settings: DpSgdSettings, schema: Schema, rate: float, size: int, noise: float) -> Optimizer:
+def optimizer_for(settings: DpSgdSettings, schema: Schema, rate: float, size: int, chance: float) -> Optimizer:
     """The optimizer of the settings, at rest.
 
     Parameters
     ----------
     rate : float
         The learning rate to begin with.
-    noise : float
+    chance : float
         See `HalvingSgd`.
     """
     if settings.optimizer == "adam":
@@ -105,4 +106,4 @@ def optimizer_for(settings: DpSgdSettings, schema: Schema, rate: float, size: in
     if schema.is_classification or settings.learning_rate != "auto":
         return Sgd(rate, momentum, size)
     # A squared error of a linear model bends at most as the mean squared length of its standardised inputs.
-    return HalvingSgd(rate, momentum, size, 1 / (4 * (n_inputs(schema) + 1)), noise)
+    return HalvingSgd(rate, momentum, size, 1 / (4 * (n_inputs(schema) + 1)), chance)

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import TypeVar
 
 from baselines.dp_sgd.settings import DpSgdSettings
 from baselines.mlp.inputs import n_inputs
 from baselines.mlp.settings import products
 from baselines.mlp.sides import standardize_entries
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT, TrustModel
 from dpforest.ledger import Entry
 from dpforest.mechanisms import GaussianSums
 from strategies.forests import LEAST_ROWS
-from strategies.method import Task, Work
+from strategies.method import Protection, Task, Work
+from strategies.secure_aggregation.sharing import shared_trust
 
 STEPS_WHAT = "noised gradients, from which the sent weights follow"
+SomeTask = TypeVar("SomeTask", bound=Task)
+
+
+def protections(settings: DpSgdSettings) -> tuple[Protection, ...]:
+    """Records, under noise of each client, or of all together."""
+    return (Protection(RECORD_UNIT, NO_SERVER, True), Protection(RECORD_UNIT, shared_trust(settings)))
+
+
+def settled_task(task: SomeTask) -> SomeTask:
+    """The task with numbers for every ``auto``; see `DpSgdSettings.settled`."""
+    return replace(task, settings=task.settings.settled(task))
 
 
 def steps_mechanism(task: Task[DpSgdSettings], multiplier: float) -> GaussianSums:
@@ -24,7 +39,7 @@ def steps_mechanism(task: Task[DpSgdSettings], multiplier: float) -> GaussianSum
     """
     settings = task.settings
     mu = 1 / multiplier if multiplier else math.inf
-    return GaussianSums(settings.clip, mu, settings.probability(task.schema))
+    return GaussianSums(float(settings.clip), mu, settings.probability(task.schema))
 
 
 def steps_entry(task: Task[DpSgdSettings], multiplier: float) -> Entry:
@@ -49,8 +64,11 @@ def run_entries(task: Task, multiplier: float) -> list[Entry]:
 
 
 def work(task: Task[DpSgdSettings]) -> Work:
-    """The steps of a round, on batches whose size follows from the number of rows that there are."""
-    settings = task.settings
-    batch = settings.probability(task.schema) * max(task.schema.rows or 0, LEAST_ROWS)
+    """The steps of a round on batches whose size follows from the number of rows that there are, or one on all rows."""
+    task = settled_task(task)
+    settings, rows = task.settings, max(task.schema.rows or 0, LEAST_ROWS)
+    size = settings.architecture(task.schema).size
+    if task.trust is TrustModel.SHARED:
+        return Work(products=products(size, 1, rows))
     steps = settings.recipe(task.schema).steps
-    return Work(products=products(settings.architecture(task.schema).size, steps, steps * batch))
+    return Work(products=products(size, steps, steps * settings.probability(task.schema) * rows))

@@ -12,9 +12,12 @@ from baselines.mlp.architecture import Architecture
 from baselines.mlp.calibration import Accountant
 from baselines.mlp.settings import NetworkSettings, PublicOrPrivate, RoundSettings
 from dpforest.errors import DPForestError
-from dpforest.ledger import Budget
+from dpforest.guarantee import TrustModel
+from dpforest.ledger import Budget, gaussian_mu
 from dpforest.schema import Schema
 from dpforest.settings import Auto, Positive, Range, Share, Whole
+from strategies.method import Task
+from strategies.secure_aggregation.sharing import SharingSettings
 
 _MANY_ROWS = 10_000
 # Inside these, no clipped gradient overflows or loses digits, in single precision too.
@@ -32,19 +35,78 @@ class Recipe:
     learning_rate: float | Literal["auto"]
 
 
+# Of `shared_recipe`. Signals (mu times rows) below which only small clips and linear models learn, and above which rows
+# may be clipped to more.
+_FAINT, _CLEAR = 500.0, 20_000.0
+_ROWS_A_FEATURE = 30
+_STEPS_A_SIGNAL, _FEWEST_STEPS, _MOST_STEPS = 1.5, 50, 200
+_LINEAR_RATE = 120.0
+_STANDARDIZE = 5.0
+
 _FOR_FEW_ROWS = Recipe(hidden=(), batch=256, steps=5, momentum=0.0, learning_rate="auto")
 _FOR_MANY_ROWS = Recipe(hidden=(64,), batch=4096, steps=40, momentum=0.9, learning_rate=0.5)
 
 
 @dataclass(frozen=True)
-class DpSgdSettings(NetworkSettings, RoundSettings):
-    """Record-level DP-SGD.
+class _Settled(Recipe):
+    """`Recipe` with what else may be ``auto``."""
+
+    clip: float
+    standardize_share: float
+
+
+def public_rows(schema: Schema) -> int:
+    """The public number of rows of a client.
+
+    Raises
+    ------
+    DPForestError
+        The schema has none.
+    """
+    if schema.rows is None:
+        raise DPForestError(
+            "dp_sgd needs the schema's public number of rows of a client (rows: ...): neither the probability batch / "
+            "rows with which a row is drawn nor the number that sums are divided by may depend on the data"
+        )
+    return schema.rows
+
+
+def shared_recipe(schema: Schema, budget: Budget, rounds: int, clients: int) -> _Settled:
+    """What ``auto`` means where every row is in every step and the noise is that of one.
+
+    What decides is how far all rows together stand out of the noise, ``mu`` times their public number; chosen on
+    validation people of HAPT and validation rows of WISDM.
+    """
+    records = public_rows(schema) * clients
+    mu = math.inf if math.isinf(budget.epsilon) else gaussian_mu(budget.epsilon, budget.delta)
+    signal = mu * records
+    # A network has more weights than few or faint rows can say something about.
+    linear = signal < _FAINT or records < _ROWS_A_FEATURE * schema.n_features
+    steps = min(max(_STEPS_A_SIGNAL * math.sqrt(signal), _FEWEST_STEPS), _MOST_STEPS)
+    return _Settled(
+        hidden=() if linear else (128,),
+        batch=1,
+        steps=math.ceil(steps / rounds),
+        momentum=0.9,
+        # A linear model's loss is as curved as its inputs are long.
+        learning_rate=min(1.0, _LINEAR_RATE / schema.n_features) if linear else 3.0,
+        clip=0.3 if signal < _FAINT else 1.0 if signal < _CLEAR else 4.0,
+        standardize_share=min(max(_STANDARDIZE / math.sqrt(signal), 0.02), 0.2),
+    )
+
+
+@dataclass(frozen=True)
+class DpSgdSettings(NetworkSettings, RoundSettings, SharingSettings):
+    """Record-level DP-SGD, under noise of each client or of all together.
 
     ``auto`` follows from the schema's public number of rows a client. Below 10,000 it means few steps of a linear model
     on large batches: the noise has a length that grows with the number of weights. It was chosen on validation subjects
     of HAPT at epsilon 0.5, 1 and 8, with standardised features, which are worth two fifths of the budget. From 10,000
     rows on, noise is small next to a batch, and what counts is to walk far enough: 400 steps of a network with one
     hidden layer, chosen on validation rows of HuGaDB at epsilon 0.1, 1 and 10.
+
+    With ``privacy.trust=shared`` every row of every client is in every step, each of which is a secure sum, and
+    ``auto`` follows from the public number of all rows, of features, and the budget (`shared_recipe`).
 
     Parameters
     ----------
@@ -59,7 +121,9 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
     steps
         Steps a round; ``auto`` is 5, or 40 for many rows.
     clip
-        Largest length of the gradient of one row.
+        Largest length of the gradient of one row; ``auto`` is 1.
+    standardize_share
+        Share of the budget (of its squared mu) for the sums of ``standardize=private``; ``auto`` is 0.4.
     optimizer
         What to do with a noised gradient; adds no cost.
     learning_rate
@@ -75,10 +139,10 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
     hidden: Sequence[Whole] | Auto = "auto"  # type: ignore[assignment]  # settled before anybody reads it
     dropout: Share = 0.0
     standardize: PublicOrPrivate = "private"
-    standardize_share: Share = 0.4
+    standardize_share: Share | Auto = "auto"  # type: ignore[assignment]
     batch: Whole | Auto = "auto"
     steps: Whole | Auto = "auto"
-    clip: Annotated[float, Range(*CLIPS)] = 1.0
+    clip: Annotated[float, Range(*CLIPS)] | Auto = "auto"
     optimizer: Literal["sgd", "adam"] = "sgd"
     learning_rate: Positive | Auto = "auto"
     momentum: Share | Auto = "auto"
@@ -102,7 +166,38 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
 
     def architecture(self, schema: Schema) -> Architecture:
         """The network for rows of that schema."""
-        return NetworkSettings.architecture(dataclasses.replace(self, hidden=self.recipe(schema).hidden), schema)
+        settled = self if self.hidden != "auto" else dataclasses.replace(self, hidden=self.recipe(schema).hidden)
+        return NetworkSettings.architecture(settled, schema)
+
+    def settled(self, task: Task[DpSgdSettings]) -> DpSgdSettings:
+        """These settings with numbers in place of every ``auto``, by public facts alone.
+
+        Raises
+        ------
+        DPForestError
+            A setting means nothing under the trust model, or the schema has no public number of rows.
+        """
+        if task.trust is not TrustModel.SHARED:
+            # An automatic rate stays one: of a regression it may fall in the course of a run.
+            recipe = vars(self.recipe(task.schema)) | {"learning_rate": self.learning_rate}
+            auto = _Settled(**recipe, clip=1.0, standardize_share=0.4)
+        else:
+            self._refuse_what_samples_need()
+            auto = shared_recipe(task.schema, task.budget, task.rounds, task.clients)
+        values = {name: getattr(self, name) for name in vars(auto)}
+        return dataclasses.replace(
+            self, **{name: getattr(auto, name) for name, value in values.items() if value == "auto"}
+        )
+
+    def _refuse_what_samples_need(self) -> None:
+        usual = {"batch": "auto", "optimizer": "sgd", "clients_per_round": None,
+                 "server_learning_rate": 1.0, "server_momentum": 0.0}  # fmt: skip
+        for name, value in usual.items():
+            if getattr(self, name) != value:
+                raise DPForestError(
+                    f"{name} {getattr(self, name)} means nothing with privacy.trust=shared, where every row of every "
+                    "client is in every step: leave it out, or use privacy.trust=local"
+                )
 
     def probability(self, schema: Schema) -> float:
         """Public probability with which a row is drawn into a batch.
@@ -112,12 +207,7 @@ class DpSgdSettings(NetworkSettings, RoundSettings):
         DPForestError
             The schema has no public number of rows.
         """
-        if schema.rows is None:
-            raise DPForestError(
-                "dp_sgd needs the schema's public number of rows of a client (rows: ...), since the probability "
-                "batch / rows with which a row is drawn must not depend on the data"
-            )
-        return min(1.0, self.recipe(schema).batch / schema.rows)
+        return min(1.0, self.recipe(schema).batch / public_rows(schema))
 
     def rate(self, schema: Schema, budget: Budget) -> float:
         """The learning rate, which may follow from the budget, a public number."""

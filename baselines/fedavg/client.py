@@ -16,13 +16,18 @@ ROWS = "rows"
 
 
 def train_locally(
-    task: ClientTask[ProximalSettings], inputs: np.ndarray, y: np.ndarray, weights: dict[str, np.ndarray]
+    task: ClientTask[ProximalSettings],
+    inputs: np.ndarray,
+    y: np.ndarray,
+    weights: dict[str, np.ndarray],
+    row_weights: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """The network's weights after the client's own epochs."""
     settings = task.settings
     network = network_for(settings.architecture(task.schema))
     wanted = targets(y, task.schema)
-    return network.fit(weights, inputs, wanted, settings, task.rng("training"), proximal=settings.proximal).weights
+    rng = task.rng("training")
+    return network.fit(weights, inputs, wanted, settings, rng, settings.proximal, row_weights=row_weights).weights
 
 
 class FedAvgClient(NetworkClient):

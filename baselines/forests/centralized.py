@@ -79,10 +79,15 @@ class CentralizedServer(ServerSide):
         self._received[update.client] = schema.check_matrix(X, "refuse")[0], schema.check_target(y)
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
-        settings: CentralizedSettings = self.task.settings
         X, y = (np.concatenate(parts) for parts in zip(*(self._received[u.client] for u in updates), strict=True))
         self._received.clear()
         rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(1,)))
+        self._forest = self.grow(X, y, rng)
+        return model_arrays(self._forest, pack(self._forest))
+
+    def grow(self, X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Forest:
+        """The forest of everybody's rows."""
+        settings: CentralizedSettings = self.task.settings
         chosen = rng.permutation(len(y))[: settings.max_rows]
         classes = self.task.schema.is_classification
         kinds = {
@@ -95,8 +100,7 @@ class CentralizedServer(ServerSide):
             min_samples_leaf=settings.min_leaf,
             random_state=int(rng.integers(2**31)),
         )
-        self._forest = validate(from_sklearn(model.fit(X[chosen], y[chosen]), self.task.schema))
-        return model_arrays(self._forest, pack(self._forest))
+        return validate(from_sklearn(model.fit(X[chosen], y[chosen]), self.task.schema))
 
     def report(self) -> dict[str, Any]:
         assert self._forest is not None

@@ -115,9 +115,14 @@ def row_sums(unit: np.ndarray) -> np.ndarray:
     One row adds a vector of numbers in [-1, 1], so its Euclidean length is at most `row_sums_sensitivity`. Each is
     rounded to a multiple of ``1 / ROW_UNIT`` for itself, so that the sums are exact and a row adds nothing else.
     """
+    return whole_row_sums(unit, ROW_UNIT) / ROW_UNIT
+
+
+def whole_row_sums(unit: np.ndarray, units: int) -> np.ndarray:
+    """`row_sums` in whole numbers, of which ``units`` make 1, int64: a row moves them by ``units`` in each at most."""
     unit = unit.astype(np.float64)
-    parts = whole_numbers(np.concatenate([unit, unit**2], axis=1) * ROW_UNIT, ROW_UNIT)
-    return np.append(parts.sum(axis=0), ROW_UNIT * len(unit)) / ROW_UNIT
+    parts = whole_numbers(np.concatenate([unit, unit**2], axis=1) * units, units)
+    return np.append(parts.sum(axis=0), units * len(unit))
 
 
 def row_sums_sensitivity(width: int) -> float:

@@ -67,6 +67,7 @@ class Network:
         rng: np.random.Generator,
         proximal: float = 0.0,
         clip: float = 0.0,
+        row_weights: np.ndarray | None = None,
     ) -> Trained:
         """Train from given weights.
 
@@ -82,6 +83,8 @@ class Network:
             Pull back to the given weights (mu of FedProx, Li et al. 2020); 0 for none.
         clip : float
             Largest length of the gradient of a batch; 0 for no limit.
+        row_weights : ndarray of shape (n_rows,), optional
+            Factors of the rows' losses; 1 by default.
 
         Raises
         ------
@@ -101,12 +104,13 @@ class Network:
             for anchor, variable in zip(anchors, self._model.trainable_variables, strict=True):
                 anchor.assign(variable)
             X, wanted = tf.constant(inputs), tf.constant(y)
+            factors = tf.constant(np.ones(len(y)) if row_weights is None else row_weights, tf.float32)
             limits = tf.constant([proximal, clip], tf.float32)
             batch = tf.constant(settings.batch)
             loss = 0.0
             for _ in range(settings.epochs):
                 order = tf.constant(rng.permutation(len(y)).astype(np.int32))
-                loss = float(epoch(X, wanted, order, batch, limits)) / max(len(y), 1)
+                loss = float(epoch(X, wanted, factors, order, batch, limits)) / max(len(y), 1)
             trained = {name: variable.numpy() for name, variable in self._variables.items()}
         if not np.isfinite(loss) or not all(np.isfinite(array).all() for array in trained.values()):
             raise Diverged(
@@ -133,10 +137,11 @@ class Network:
         anchors = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in variables]
         target_type = tf.int32 if self._architecture.classifies else tf.float32
 
-        def step(X: Any, y: Any, rows: Any, limits: Any) -> Any:
+        def step(X: Any, y: Any, factors: Any, rows: Any, limits: Any) -> Any:
             with tf.GradientTape() as tape:
                 outputs = self._model(tf.gather(X, rows), training=True)
-                loss = tf.reduce_mean(row_losses(self._architecture, outputs, tf.gather(y, rows)))
+                losses = row_losses(self._architecture, outputs, tf.gather(y, rows))
+                loss = tf.reduce_mean(losses * tf.gather(factors, rows))
             gradients = tape.gradient(loss, [v.value for v in variables])
             if proximal:
                 gradients = [g + limits[0] * (v - a) for g, v, a in zip(gradients, variables, anchors, strict=True)]
@@ -150,16 +155,17 @@ class Network:
             input_signature=[
                 tf.TensorSpec([None, self._architecture.inputs], tf.float32),
                 tf.TensorSpec([None], target_type),
+                tf.TensorSpec([None], tf.float32),
                 tf.TensorSpec([None], tf.int32),
                 tf.TensorSpec([], tf.int32),
                 tf.TensorSpec([2], tf.float32),
             ]
         )
-        def epoch(X: Any, y: Any, order: Any, batch: Any, limits: Any) -> Any:
+        def epoch(X: Any, y: Any, factors: Any, order: Any, batch: Any, limits: Any) -> Any:
             total = tf.constant(0.0, tf.float64)
             for start in tf.range(0, tf.size(order), batch):
                 rows = order[start : start + batch]
-                total += tf.cast(step(X, y, rows, limits), tf.float64) * tf.cast(tf.size(rows), tf.float64)
+                total += tf.cast(step(X, y, factors, rows, limits), tf.float64) * tf.cast(tf.size(rows), tf.float64)
             return total
 
         return epoch, optimizer, anchors

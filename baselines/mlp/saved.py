@@ -25,9 +25,11 @@ _ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"relu": lambda x:
 _MOST_WEIGHTS = 100_000_000
 
 
-def save_network(folder: Path, architecture: Architecture, schema: Schema, arrays: Arrays) -> None:
-    """Write ``network.json`` (layers, and the schema of the rows) and ``network.npz`` (weights by name; no pickle)."""
-    plain = {**asdict(architecture), "schema": schema.to_dict()}
+def save_network(
+    folder: Path, architecture: Architecture, schema: Schema, arrays: Arrays, rows: Mapping[str, Any] | None = None
+) -> None:
+    """Write ``network.json`` (layers, and how rows are read) and ``network.npz`` (weights by name; no pickle)."""
+    plain = {**asdict(architecture), "rows": {**(rows or {}), "schema": schema.to_dict()}}
     (folder / _LAYERS).write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
     np.savez(folder / _WEIGHTS, allow_pickle=False, **arrays)
 
@@ -93,9 +95,14 @@ def load_network(path: Path) -> SavedNetwork:
             arrays = {name: stored[name] for name in stored.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         raise DPForestError(f"{path} cannot be read as a network (was it cut short?): {error}") from error
-    if not isinstance(plain, dict) or "schema" not in plain:
+    rows = plain.pop("rows", None) if isinstance(plain, dict) else None
+    if not isinstance(rows, dict) or "schema" not in rows:
         raise DPForestError(f"{layers} says nothing of its rows: an earlier version wrote it; run the experiment again")
-    schema = Schema.from_dict(plain.pop("schema"))
+    if not set(rows) <= {"schema", "standardize"}:
+        raise DPForestError(
+            f"{layers} is fed rows on a scale of their own, which only its run knows: use another method"
+        )
+    schema = Schema.from_dict(rows["schema"])
     architecture = _architecture(plain, schema, layers)
     sound = architecture.check_weights(arrays)
     if MEAN in arrays:
@@ -106,7 +113,7 @@ def load_network(path: Path) -> SavedNetwork:
 def _architecture(plain: Mapping[str, Any], schema: Schema, path: Path) -> Architecture:
     names = [field.name for field in fields(Architecture)]
     if set(plain) != set(names) or not isinstance(plain["hidden"], list) or not isinstance(plain["batch_norm"], list):
-        raise DPForestError(f"{path} must say {', '.join(names)} and schema")
+        raise DPForestError(f"{path} must say {', '.join(names)} and rows")
     whole = [plain["inputs"], plain["outputs"], *plain["hidden"], *plain["batch_norm"]]
     if not all(type(number) is int and 0 < number < _MOST_WEIGHTS for number in whole):
         raise DPForestError(f"{path}: inputs, outputs, hidden and batch_norm must be whole numbers from 1")

@@ -14,7 +14,14 @@ from dpforest.schema import Schema
 from dpforest.settings import InnerShare, OneOf, Positive, Says, Settings, Share, Whole
 
 Standardize = Literal["public", "private", "own"]
-PublicOrPrivate = Annotated[Standardize, OneOf(("public", "private"))]
+PublicOrPrivate = Annotated[
+    Standardize,
+    OneOf(("public", "private")),
+    Says(
+        "be public or private (own standardisation moves with every record of a client, so that only a guarantee about "
+        "its whole data can have it: strategy=dp_fedavg)"
+    ),
+]
 PublicOrOwn = Annotated[Standardize, OneOf(("public", "own"))]
 ClientsPerRound = Annotated[
     Whole | InnerShare | None, Says("be a share above 0 and below 1, a whole number from 1, or null for all")

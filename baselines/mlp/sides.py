@@ -57,10 +57,13 @@ _LARGEST_SUM = 1e3 * MOST_ROWS
 class NetworkUser(ClientSide):
     """A client that predicts by the network in the server's model."""
 
+    def inputs(self, task: ClientTask[Any], X: np.ndarray, arrays: Arrays) -> np.ndarray:
+        """A client's rows as the network wants them."""
+        return model_inputs(X, task.schema, task.settings.standardize != "public", arrays)
+
     def predict(self, task: ClientTask[NetworkSettings], X: np.ndarray, arrays: Arrays) -> np.ndarray:
-        settings = task.settings
-        architecture = settings.architecture(task.schema)
-        inputs = model_inputs(X, task.schema, settings.standardize != "public", arrays)
+        architecture = task.settings.architecture(task.schema)
+        inputs = self.inputs(task, X, arrays)
         outputs = network_for(architecture).predict(architecture.check_weights(arrays), inputs)
         return from_outputs(outputs, task.schema)
 
@@ -75,7 +78,7 @@ class NetworkClient(NetworkUser):
             return Update(Released(task.ledger, {SUMS: standard_sums(task, X)}))
         if phase != TRAIN:
             raise DPForestError(f"the server asks for phase {phase!r}; expected {TRAIN}")
-        inputs = model_inputs(X, task.schema, settings.standardize != "public", arrays)
+        inputs = self.inputs(task, X, arrays)
         weights = settings.architecture(task.schema).check_weights(arrays)
         return self.train_network(task, inputs, y, weights)
 
@@ -145,7 +148,7 @@ class NetworkServer(ServerSide):
         self.architecture = self.network.architecture(task.schema)
         self.sample_size = self.rounds.sample_size(task.clients)
         self._standard: Standard | None = None
-        self._before = int(self.network.standardize != "public")
+        self._before = int(self.network.standardize == "private")
         rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(0,)))
         self._flat = self.architecture.flatten(self.architecture.initial_weights(rng)).astype(np.float64)
         self._momentum = np.zeros(self.architecture.size)
@@ -207,7 +210,7 @@ class NetworkServer(ServerSide):
             self._momentum = self.rounds.server_momentum * self._momentum + self.mean_step(
                 exchange - self._before, trained
             )
-            self._flat = self._flat + self.rounds.server_learning_rate * self._momentum
+            self._flat = self._flat + self.step_length * self._momentum
         return self.model()
 
     def _check_weights(self, arrays: Arrays) -> None:
@@ -226,6 +229,11 @@ class NetworkServer(ServerSide):
         """How far a client's own noise may move a weight in a round; none by default, infinite to bound no weights."""
         return 0.0
 
+    @property
+    def step_length(self) -> float:
+        """Factor on the mean update."""
+        return float(self.rounds.server_learning_rate)
+
     @abstractmethod
     def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
         """The clients' mean change of the weights in a round, shape (architecture.size,)."""
@@ -237,14 +245,21 @@ class NetworkServer(ServerSide):
 
     def model(self) -> dict[str, np.ndarray]:
         """The current model as it goes to the clients."""
-        standard = self._standard.to_arrays() if self._standard else {}
-        return {**self.architecture.unflatten(self._flat), **standard}
+        return {**self.architecture.unflatten(self._flat), **self.standard_arrays()}
+
+    def standard_arrays(self) -> dict[str, np.ndarray]:
+        """The standardisation as it goes to the clients, if there is one."""
+        return self._standard.to_arrays() if self._standard else {}
 
     def report(self) -> dict[str, Any]:
         return {"weights": self.architecture.size, "bytes_of_weights": 4 * self.architecture.size}
 
     def save(self, folder: Path) -> None:
-        save_network(folder, self.architecture, self.task.schema, self.model())
+        save_network(folder, self.architecture, self.task.schema, self.model(), self.saved_inputs())
+
+    def saved_inputs(self) -> dict[str, Any]:
+        """How rows become what the network is fed, for its file."""
+        return {"schema": self.task.schema.to_dict(), "standardize": self.network.standardize}
 
 
 def local_work(task: Task[LocalSettings]) -> Work:

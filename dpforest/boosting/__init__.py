@@ -8,6 +8,7 @@ Where data is small, a linear part learns with the trees, from the same gradient
 """
 
 from dpforest.boosting.booster import Booster, Layout, Round, Start
+from dpforest.boosting.client_level import ClientPlan, ClientRows, OwnBooster, make_client_plan
 from dpforest.boosting.fit import boost
 from dpforest.boosting.linear import Standard
 from dpforest.boosting.records import Records, release_marginals, release_moments
@@ -18,13 +19,17 @@ __all__ = [
     "BoostPlan",
     "BoostSettings",
     "Booster",
+    "ClientPlan",
+    "ClientRows",
     "Layout",
+    "OwnBooster",
     "Records",
     "Round",
     "Standard",
     "Start",
     "Structure",
     "boost",
+    "make_client_plan",
     "make_plan",
     "release_marginals",
     "release_moments",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import norm
 
 from dpforest.boosting import kernels
 from dpforest.boosting.columns import Columns
@@ -16,6 +17,8 @@ _TRUSTED_ERROR = 0.1
 # Odds against a heavy tail at a bound, before anything is seen, and the share of the records that one would hold.
 _ODDS_AGAINST = 4.0
 _HEAVY_SHARE = 0.5
+# Of a feature in shares of its range, by noised moments, at least.
+_SMALLEST_DEVIATION = 0.01
 _FILLINGS = 30  # steps to the fixed point of `_water_level`; it is reached in a few
 
 
@@ -178,6 +181,31 @@ class Marginals:
             _shares(occupied[c, : len(values)]) for c, values in enumerate(grid.columns.members, n_numeric)
         )
         return cls(cuts, shares, categories, records, _shares(np.where(target > deviation, target, 0.0)))
+
+    @classmethod
+    def of_moments(cls, mean: np.ndarray, square: np.ndarray, schema: Schema, n_cuts: int, records: float) -> Marginals:
+        """From noised means alone: cuts at the quantiles of normal distributions.
+
+        Parameters
+        ----------
+        mean, square : ndarray of shape (n_features,)
+            Noised mean of ``x`` and of its square, ``x`` from -1/2 to 1/2 along the feature's public scale.
+        records : float
+            Public number of what is counted.
+        """
+        columns = Columns(schema)
+        mean = np.clip(mean, -0.5, 0.5)
+        deviation = np.sqrt(np.clip(square - mean**2, _SMALLEST_DEVIATION**2, 0.25))
+        ranks = np.arange(1, n_cuts + 1) / (n_cuts + 1)
+        cuts, shares = np.empty((len(columns.numeric), n_cuts)), np.ones((len(columns.numeric), n_cuts + 2))
+        for place, (f, feature) in enumerate(zip(columns.numeric, columns.features, strict=True)):
+            cuts[place] = feature.at(np.clip(0.5 + mean[f] + deviation[f] * norm.ppf(ranks), 0, 1))
+            if feature.has_branch:
+                cuts[place, 0] = feature.missing_cut  # missing cells stay apart
+            last = np.append(np.flatnonzero(np.diff(cuts[place]) > 0), n_cuts - 1)  # of each run of equal cuts
+            shares[place, 0], shares[place, 1 : len(last) + 1] = 0.0, ranks[last]
+        categories = tuple(_shares(np.clip(0.5 + mean[members], 0, 1)) for members in columns.members)
+        return cls(cuts, shares, categories, max(1.0, records), np.full(schema.n_outputs, 1 / schema.n_outputs))
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:

@@ -65,7 +65,7 @@ class Round:
         Half-precision numbers.
     records : ndarray of float32, shape (n_trees, n_leaves)
         Estimated records of each leaf, at least 0.
-    coefficients : ndarray of float32, shape (size of the basis, n_outputs)
+    coefficients : ndarray of float32, shape (number of coefficients, n_outputs)
         What the linear part changed by; half-precision numbers. No rows where there are trees only.
     """
 
@@ -93,7 +93,7 @@ class Layout:
     @classmethod
     def of(cls, structure: Structure, schema: Schema, plan: BoostPlan) -> Layout:
         """Under a plan, for trees of these shapes."""
-        size = basis_size(Columns(schema)) if plan.linear else 0
+        size = plan.n_coefficients(schema)
         return cls((structure.n_trees, structure.n_leaves, schema.n_outputs + 1), (size, schema.n_outputs))
 
     @property
@@ -191,6 +191,17 @@ class Booster:
         standard = Standard.of_bounds(self._columns) if plan.linear else None
         self._start = Start(marginals.cuts, base, clip, standard)
         self._depth = plan.depth(marginals.records, parties, strength)
+        self._draw_structure()
+
+    def start_from_moments(self, mean: np.ndarray, square: np.ndarray, clients: int) -> None:
+        """Choose cuts by noised means (`Marginals.of_moments`), where clients stand in the place of records.
+
+        Clip and depth are those of the plan's settings, and no class is likelier than another at first.
+        """
+        plan, schema = self.plan, self.schema
+        self._marginals = marginals = Marginals.of_moments(mean, square, schema, plan.settings.cuts, clients)
+        self._start = Start(marginals.cuts, np.zeros(schema.n_outputs), plan.clip(schema, clients, 1))
+        self._depth = plan.depth(clients, 1)
         self._draw_structure()
 
     def read_moments(self, noised: np.ndarray, parties: int) -> None:

@@ -88,6 +88,33 @@ def add_records(codes, feature, split, gradients, count_unit, sums):
                 leaf[n_outputs] += count_unit
 
 
+@compiled()
+def add_shares(codes, feature, split, gradients, shares, sums):
+    """`add_records` of one client, whose records weigh differently: real numbers, which no whole ones stand for yet.
+
+    Parameters
+    ----------
+    gradients : float64 array of shape (n_records, n_outputs)
+        Of each record, times its share.
+    shares : float64 array of shape (n_records,)
+        What a record adds to the last column.
+    sums : float64 array of shape (n_trees, 2 ** depth, n_outputs + 1)
+    """
+    cells, n_features = codes.reshape(-1), np.uint64(codes.shape[1])
+    depth = _depth_of(sums.shape[1])
+    n_outputs = gradients.shape[1]
+    node = np.zeros(_BLOCK, dtype=np.uint32)
+    for start in range(0, codes.shape[0], _BLOCK):
+        count = min(_BLOCK, codes.shape[0] - start)
+        for t in range(feature.shape[0]):
+            _find_leaves(cells, n_features, start, count, depth, feature[t], split[t], node)
+            for i in range(count):
+                row, leaf = gradients[start + i], sums[t, node[i]]
+                for k in range(n_outputs):
+                    leaf[k] += row[k]
+                leaf[n_outputs] += shares[start + i]
+
+
 @compiled(inline="always")
 def _depth_of(n_leaves):
     depth = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from dpforest.forest import Forest
 from dpforest.forest.codec import fill_inner_nodes
+from dpforest.own_rows import OwnRows
 from dpforest.schema import Schema
 
 
@@ -62,7 +64,12 @@ class CompleteTrees:
 
 
 def forest_of(
-    trees: list[CompleteTrees], base: np.ndarray, schema: Schema, sets: np.ndarray, provenance: dict[str, Any]
+    trees: Sequence[CompleteTrees],
+    base: np.ndarray,
+    schema: Schema,
+    sets: np.ndarray,
+    provenance: Mapping[str, Any],
+    own: OwnRows | None = None,
 ) -> Forest:
     """Trees of several depths as one forest.
 
@@ -70,6 +77,8 @@ def forest_of(
     ----------
     base : ndarray of shape (n_outputs,)
         Score before the first tree; of a regression between -1 and 1, as are the weights.
+    own : OwnRows, optional
+        Where trees ask rows on their person's own scale.
     """
     parts, n_nodes = [], 0
     for each in trees:
@@ -93,6 +102,7 @@ def forest_of(
         owners=("",) * len(roots),
         provenance=provenance,
         sets=sets,
+        own=own,
     )
     fill_inner_nodes(forest)
     return forest

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 from dpforest.boosting.columns import Columns
+from dpforest.boosting.linear import basis_size
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, check_delta_for, gaussian_mu
-from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
+from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, scaled_sums
 from dpforest.schema import Schema
 from dpforest.settings import Auto, Range, Settings, Share, check_setting, inside
 
 MAX_DEPTH = 14
 # Smallest scale of gradients in whole numbers: one part in 256 of the clip.
 _LEAST_UNIT = 256
-# Largest such scale: sums of whole numbers then fit 64 bits.
-_LARGEST_UNIT = 2**24
-# Noise of a party that leaves no trace of the grid of whole numbers.
-_LEAST_SHARE = 16.0
 # Noise of a leaf, in gradients at the clip, below which more budget makes no deeper trees.
 _LEAST_DEVIATION = 1.0
 _DEEPEST_AUTO = 12
@@ -94,11 +90,6 @@ class BoostSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_setting("cuts", self.cuts, Annotated[int, Range(1, self.bins - 1)])
-        if self.linear_share != "auto" and self.linear_share + self.marginal_share >= 1:
-            raise DPForestError(
-                f"linear_share {self.linear_share:g} and marginal_share {self.marginal_share:g} leave no budget for "
-                "trees: they must add up to less than 1"
-            )
         if self.pure and self.linear_share not in ("auto", 0):
             raise DPForestError("the linear part is for Gaussian noise: set linear_share=0, or pure=false")
 
@@ -168,6 +159,15 @@ class BoostPlan:
     def moment_rounds(self) -> int:
         """Releases between the histograms and the first trees, for the standard units of a linear part."""
         return self.linear.moment_rounds if self.linear else 0
+
+    @property
+    def starts_with_trees(self) -> bool:
+        """Whether nothing is released before the first trees."""
+        return False
+
+    def n_coefficients(self, schema: Schema) -> int:
+        """Coefficients of an output in the linear part of a round, over the columns of that schema."""
+        return basis_size(Columns(schema)) if self.linear else 0
 
     @property
     def norm(self) -> int:
@@ -256,6 +256,11 @@ def make_plan(
         The budget has no delta for Gaussian noise, a meaningless one, or one for pure noise; or so much or so
         little noise does not fit whole numbers.
     """
+    if settings.linear_share != "auto" and settings.linear_share + settings.marginal_share >= 1:
+        raise DPForestError(
+            f"linear_share {settings.linear_share:g} and marginal_share {settings.marginal_share:g} leave no budget "
+            "for trees: they must add up to less than 1"
+        )
     # The last digits of the solved mu are not to decide whether the budget is kept.
     mu = gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9) if budget.delta else math.inf
     per_round = _trees_per_round(settings, budget, mu, schema, parties, shares)
@@ -280,7 +285,7 @@ def make_plan(
             "boosting with Gaussian noise needs a delta well below 1 / records: set privacy.delta=1e-6, or pure=true"
         )
     check_delta_for(budget.delta, schema.rows)
-    marginal_unit, histograms = _scaled(
+    marginal_unit, histograms = scaled_sums(
         1, lambda unit: widths * unit**2, mu * math.sqrt(settings.marginal_share), shares
     )
     per_party = records or schema.rows or _FALLBACK_ROWS
@@ -288,7 +293,7 @@ def make_plan(
     of_record = 1 + settings.count_share**2  # squared, to one tree, in squares of the unit
     if not share:
         later = (1 - settings.marginal_share) / trees
-        unit, sums = _scaled(
+        unit, sums = scaled_sums(
             _LEAST_UNIT, lambda unit: unit**2 + _units(settings.count_share, unit) ** 2, mu * math.sqrt(later), shares
         )
         return BoostPlan(
@@ -305,8 +310,8 @@ def make_plan(
         return per_round * (unit**2 + _units(settings.count_share, unit) ** 2) + _units(ratio, unit) ** 2
 
     later = (1 - settings.marginal_share - of_moments) / rounds
-    unit, sums = _scaled(_LEAST_LINEAR_UNIT, squared, mu * math.sqrt(later), shares)
-    moment_unit, moments = _scaled(
+    unit, sums = scaled_sums(_LEAST_LINEAR_UNIT, squared, mu * math.sqrt(later), shares)
+    moment_unit, moments = scaled_sums(
         _LEAST_LINEAR_UNIT, lambda unit: unit**2, mu * math.sqrt(share * _MOMENT_SHARE / _MOMENT_ROUNDS), shares
     )
     linear = LinearPlan(_units(ratio, unit), moment_unit, moments, moments.entry(_MOMENTS), moment_rounds)
@@ -348,20 +353,6 @@ def _trees_per_round(
     if mu * records < _WEAK_SIGNAL:
         return 4
     return 16 if schema.is_classification else 8
-
-
-def _scaled(
-    unit: int, squared_sensitivity: Callable[[int], int], mu: float, shares: int
-) -> tuple[int, DiscreteGaussianSums]:
-    """A scale for whole numbers, doubled until a share of the noise covers their grid, and the noise."""
-    while True:
-        # Without noise there is no share to wait for.
-        needed = squared_sensitivity(unit) / (mu * _LEAST_SHARE) ** 2 / shares
-        if needed >= 1 or math.isinf(mu):
-            return unit, DiscreteGaussianSums.for_mu(mu, squared_sensitivity(unit), shares)
-        if unit >= _LARGEST_UNIT:
-            raise DPForestError("epsilon is so large that whole numbers cannot show its noise: use inf for no noise")
-        unit *= 2
 
 
 def _units(count_share: float, unit: int) -> int:

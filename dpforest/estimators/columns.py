@@ -94,7 +94,9 @@ def data_bounds(name: str, values: np.ndarray) -> tuple[float, float]:
     """Bounds of a column by its own finite numbers."""
     values = values[np.isfinite(values)]
     if not len(values):
-        raise SchemaError(f"column {name!r} holds no number at all: give its bounds, or leave it out")
+        raise SchemaError(
+            f"column {name!r} holds no number at all: give its bounds (or its categories), or leave it out"
+        )
     return apart(float(values.min()), float(values.max()))
 
 

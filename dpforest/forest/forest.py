@@ -12,6 +12,7 @@ from scipy.special import softmax
 
 from dpforest.errors import InvalidForest
 from dpforest.forest import kernels
+from dpforest.own_rows import OwnRows
 from dpforest.schema import Schema
 
 _ROWS_WITH_SETS = 1024
@@ -57,6 +58,9 @@ class Forest:
         ``n_features + s`` asks set s, and a row goes right where its value is in it.
     stated_importances : ndarray of shape (n_features,), or None
         Importances that came with the trees; None where they follow from the trees themselves.
+    own : OwnRows, or None
+        How rows of a person come to that person's own scale, which is what ``schema`` then describes and trees ask;
+        see `of_person`.
     """
 
     schema: Schema
@@ -72,6 +76,7 @@ class Forest:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     sets: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
     stated_importances: np.ndarray | None = None
+    own: OwnRows | None = None
 
     @property
     def n_trees(self) -> int:
@@ -105,6 +110,17 @@ class Forest:
             np.where(leaf, np.inf, self.threshold).astype(np.float32),
             np.where(leaf, itself, self.left).astype(np.int32),
         )
+
+    def of_person(self, X: np.ndarray) -> np.ndarray:
+        """Rows as the trees ask them.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            As they come, inside the bounds; where the forest has ``own``, all of one person, without labels: 30 are
+            enough, and one says nothing.
+        """
+        return X if self.own is None else self.own.rows(X)
 
     def apply(self, X: np.ndarray) -> np.ndarray:
         """Leaf of each row in each tree, as flat node indices; shape (n_rows, n_trees)."""
@@ -192,7 +208,10 @@ class Forest:
     def _rows(self, X: np.ndarray) -> np.ndarray:
         X = np.ascontiguousarray(X)
         if X.ndim != 2 or X.shape[1] != self.schema.n_features:
-            raise InvalidForest(f"the forest asks {self.schema.n_features} features, the rows have shape {X.shape}")
+            how = ": put a person's rows on its own scale first, by of_person" if self.own else ""
+            raise InvalidForest(
+                f"the forest asks {self.schema.n_features} features, the rows have shape {X.shape}{how}"
+            )
         with np.errstate(over="ignore"):  # what single precision cannot hold lies beyond every threshold
             return X.astype(np.float32, copy=False)
 
@@ -203,7 +222,7 @@ def concatenate(forests: Sequence[Forest]) -> Forest:
     Raises
     ------
     InvalidForest
-        There is none, or they differ in what their leaves hold.
+        There is none, or they differ in what their leaves hold or in what is done about missing cells.
     """
     if not forests:
         raise InvalidForest("no forest to join")
@@ -214,6 +233,8 @@ def concatenate(forests: Sequence[Forest]) -> Forest:
 
     if any(kind(forest) != kind(first) for forest in forests):
         raise InvalidForest("only forests over the same features and classes and with the same leaves can be joined")
+    for forest in forests:
+        _check_rules(first.schema, forest.schema)
     starts = np.concatenate([[0], np.cumsum([f.n_nodes for f in forests])])
     with_sets = [f for f in forests if len(f.sets)]
     first_sets = np.concatenate([[0], np.cumsum([len(f.sets) for f in forests])])
@@ -238,3 +259,16 @@ def concatenate(forests: Sequence[Forest]) -> Forest:
         owners=tuple(owner for f in forests for owner in f.owners),
         stated_importances=None,
     )
+
+
+def _check_rules(one: Schema, other: Schema) -> None:
+    """Refuse to read rows by two rules for missing cells."""
+    if one is other:
+        return
+    rules = other.missing_rules
+    for column, rule in one.missing_rules.items():
+        if (own := rules.get(column, rule)) != rule:
+            raise InvalidForest(
+                f"column {column!r} has missing: {rule} in the schema of one forest and missing: {own} in that of "
+                "another: train all with one schema"
+            )

@@ -20,12 +20,15 @@ from dpforest.forest.codec import fill_inner_nodes
 from dpforest.forest.forest import Forest
 from dpforest.forest.importance import feature_importances
 from dpforest.forest.validate import Limits, validate
+from dpforest.own_rows import OwnRows
 from dpforest.schema import Schema
 from dpforest.texts import BadText, check_plain, parse_json
 
 FORMAT = "dpforest"
-# Version 2 has sets of categories; a forest without any is written as version 1, which other programs know.
-VERSION, WITH_SETS = 1, 2
+# Version 2 has sets of categories, and version 3 asks rows on a person's own scale; all others are written as version
+# 1, which other programs know.
+VERSION, WITH_SETS, OWN_SCALE = 1, 2, 3
+_MORE_KEYS: dict[int, tuple[str, ...]] = {VERSION: (), WITH_SETS: ("sets",), OWN_SCALE: ("own",)}
 _FINISHED = ("probability", "score", "logit", "target", "target_sum")
 _KEYS = ("format", "version", "output", "schema", "base", "importances", "provenance", "trees")
 _TREE_KEYS = ("owner", "feature", "threshold", "left", "value", "weight")
@@ -61,13 +64,14 @@ def to_dict(forest: Forest) -> dict[str, Any]:
     sets = [dict(zip(("column", "categories"), _listed(forest, s), strict=True)) for s in range(len(forest.sets))]
     return {
         "format": FORMAT,
-        "version": WITH_SETS if sets else VERSION,
+        "version": OWN_SCALE if forest.own else WITH_SETS if sets else VERSION,
         "output": forest.output,
         "schema": forest.schema.to_dict(),
         "base": forest.base.tolist(),
         "importances": dict(zip(forest.schema.feature_names, map(_short, importances.tolist()), strict=True)),
         "provenance": provenance,
         **({"sets": sets} if sets else {}),
+        **({"own": forest.own.schema.to_dict()} if forest.own else {}),
         "trees": trees,
     }
 
@@ -88,11 +92,11 @@ def from_dict(plain: Any, limits: Limits | None = None) -> Forest:
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
         raise InvalidForest(f"not a forest file: expected format {FORMAT!r}")
     version = plain.get("version")
-    if type(version) is not int or version not in (VERSION, WITH_SETS):
-        newer = isinstance(version, int) and version > WITH_SETS
+    if type(version) is not int or version not in _MORE_KEYS:
+        newer = isinstance(version, int) and version > max(_MORE_KEYS)
         advice = "update dpforest" if newer else "save the forest again"
         raise InvalidForest(
-            f"forest file version {version!r}; this release reads versions {VERSION} and {WITH_SETS}: {advice}"
+            f"forest file version {version!r}; this release reads versions 1 to {max(_MORE_KEYS)}: {advice}"
         )
     try:
         forest = validate(_read(plain), limits)
@@ -108,12 +112,15 @@ def from_dict(plain: Any, limits: Limits | None = None) -> Forest:
 def _read(plain: Mapping[str, Any]) -> Forest:
     if plain.get("output") not in _FINISHED:
         raise InvalidForest(f"output {plain.get('output')!r} is no kind of finished forest")
-    _check_keys(plain, _KEYS if plain["version"] == VERSION else (*_KEYS, "sets"), "the file")
+    _check_keys(plain, (*_KEYS, *_MORE_KEYS[plain["version"]]), "the file")
     schema = Schema.from_dict(plain["schema"])
+    own = OwnRows(Schema.from_dict(plain["own"])) if "own" in plain else None
+    if own is not None and own.standardized != schema:
+        raise InvalidForest("damaged forest file: its schema is not that of its own rows on a person's scale")
     if (plain["output"] in ("target", "target_sum")) == schema.is_classification:
         raise InvalidForest(f"damaged forest file: output {plain['output']!r} does not fit the schema's target")
     # Half a surrogate pair can be escaped in JSON, and its name could not be written to any other file.
-    json.dumps(plain["schema"], ensure_ascii=False).encode("utf-8")
+    json.dumps([plain["schema"], plain.get("own")], ensure_ascii=False).encode("utf-8")
     trees = plain["trees"]
     if not isinstance(trees, list) or not trees or not isinstance(plain["provenance"], dict):
         raise InvalidForest("damaged forest file: trees must be a list of one or more, and provenance a mapping")
@@ -154,6 +161,7 @@ def _read(plain: Mapping[str, Any]) -> Forest:
         provenance=provenance,
         sets=_sets(plain.get("sets", []), schema),
         stated_importances=importances if stated else None,
+        own=own,
     )
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from dpforest.errors import DPForestError, InvalidForest
 from dpforest.forest.forest import Forest
+from dpforest.forest.onnx_own_rows import OWN, RECENT, ROWS, OwnRowsGraph
 
 _CORE, _TREES = 13, 3  # operator sets, old enough for runtimes on devices
 _IR_VERSION = 8
-INPUT = "rows"
+INPUT = ROWS
 PROBABILITIES, CLASS, TARGET = "probabilities", "class_index", "target"
 
 
@@ -26,6 +27,8 @@ def to_onnx(forest: Forest) -> Any:
 
     The input ``rows`` is float32 of shape (n_rows, n_features), columns in the order of the schema, inside its bounds;
     a missing cell is its feature's ``missing_value``, or 1 in the column of the category ``missing``.
+    Where trees ask rows on a person's own scale, a second input ``recent`` of the same width has that person's rows, 30
+    or more; both may be the same rows.
     The outputs are ``probabilities`` (n_rows, n_classes) and ``class_index`` (n_rows,), or ``target`` (n_rows, 1). The
     names of features and classes, bounds, units and provenance are in the model's metadata as JSON.
 
@@ -47,13 +50,16 @@ def to_onnx(forest: Forest) -> Any:
     if forest.output == "counts":
         raise InvalidForest("a forest of raw counts is not finished and cannot be exported")
     width = forest.schema.n_outputs
-    widen, columns, constants = _widen(forest, helper)
+    own = OwnRowsGraph(forest.own, helper) if forest.own else None
+    widen, columns, constants = (own.nodes, OWN, own.constants) if own else _widen(forest, helper)
     ensemble = helper.make_node(
         "TreeEnsembleRegressor", [columns], ["leaves"], domain="ai.onnx.ml", n_targets=width, **_tree_attributes(forest)
     )
     finish, more = _finish(forest, helper)
     constants |= more
-    rows = helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, ["n", forest.schema.n_features])
+    asked = {INPUT: "n", RECENT: "m"} if own else {INPUT: "n"}
+    n_features = (forest.own.schema if forest.own else forest.schema).n_features
+    rows = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [n, n_features]) for name, n in asked.items()]
     if forest.schema.is_classification:
         outputs = [
             helper.make_tensor_value_info(PROBABILITIES, TensorProto.FLOAT, ["n", width]),
@@ -65,16 +71,18 @@ def to_onnx(forest: Forest) -> Any:
     initializers = [
         helper.make_tensor(
             name,
-            TensorProto.INT64 if values.dtype.kind == "i" else TensorProto.FLOAT,
+            {"i": TensorProto.INT64, "b": TensorProto.BOOL}.get(values.dtype.kind, TensorProto.FLOAT),
             list(values.shape),
             values.ravel().tolist(),
         )
         for name, values in constants.items()
     ]
-    graph = helper.make_graph([*widen, ensemble, *finish], "forest", [rows], outputs, initializers)
+    graph = helper.make_graph([*widen, ensemble, *finish], "forest", rows, outputs, initializers)
     sets = [helper.make_opsetid("", _CORE), helper.make_opsetid("ai.onnx.ml", _TREES)]
     model = helper.make_model(graph, opset_imports=sets, producer_name="dpforest", ir_version=_IR_VERSION)
     facts = {"schema": forest.schema.to_dict(), "provenance": dict(forest.provenance)}
+    if forest.own:
+        facts["own"] = forest.own.schema.to_dict()
     helper.set_model_props(model, {name: json.dumps(fact) for name, fact in facts.items()})
     return model
 

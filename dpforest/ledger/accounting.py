@@ -36,6 +36,7 @@ _HARDLY_NOISED = 20.0
 _MOST_POINTS, _MOST_COMPOSED_POINTS, _MOST_COSTS, _MOST_TINY = 120_000, 2**22, 32, 10**4
 
 
+@lru_cache(maxsize=4096)  # all clients of a run ask the same
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
     """Smallest epsilon at which a mu-GDP release is (epsilon, delta)-private.
 
@@ -58,6 +59,7 @@ def epsilon_of_gaussian(mu: float, delta: float) -> float:
     return _root(excess, 0.0, upper, 1e-12, 1e-12)
 
 
+@lru_cache(maxsize=1024)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu of Gaussian releases that stay (epsilon, delta)-private; the inverse of the above.
 
@@ -225,6 +227,13 @@ def _composed_epsilon(
     delta: float,
     grid: float,
 ) -> float:
+    return float(_composed_losses(pure, mu, sampled, grid).get_epsilon_for_delta(delta))
+
+
+@lru_cache(maxsize=2)  # for who asks for several deltas in turn; one may have millions of points
+def _composed_losses(
+    pure: tuple[tuple[float, int], ...], mu: float, sampled: tuple[tuple[float, float, int], ...], grid: float
+) -> Any:
     # Imported here: it takes a second, and a run with one pure epsilon never needs it.
     from dp_accounting.pld import common, privacy_loss_distribution
 
@@ -240,7 +249,7 @@ def _composed_epsilon(
     total = parts[0]
     for part in parts[1:]:
         total = total.compose(part)
-    return float(total.get_epsilon_for_delta(delta))
+    return total
 
 
 def _grid(

@@ -97,6 +97,11 @@ class Entry:
             raise DPForestError(f"ledger entry {self.what!r}: a protected release costs epsilon or mu")
 
     @property
+    def single(self) -> Entry:
+        """The line of one such release."""
+        return self if self.times == 1 else replace(self, times=1)
+
+    @property
     def is_noised(self) -> bool:
         """Whether a mechanism with a finite cost stands between the data and what went out."""
         return self.protected and math.isfinite(self.epsilon) and math.isfinite(self.mu)

@@ -108,7 +108,7 @@ class Ledger:
         """
         self.require([entry])
         last = self._entries[-1] if self._entries else None
-        if last is not None and replace(last, times=entry.times) == entry:
+        if last is not None and last.single == entry.single:
             self._entries[-1] = replace(last, times=last.times + entry.times)
         else:
             self._entries.append(entry)
@@ -169,5 +169,5 @@ class Ledger:
 def _counted(entries: Iterable[Entry]) -> Counter[Entry]:
     counted: Counter[Entry] = Counter()
     for entry in entries:
-        counted[replace(entry, times=1)] += entry.times
+        counted[entry.single] += entry.times
     return counted

@@ -2,9 +2,11 @@
 
 from dpforest.mechanisms.base import Cost, Mechanism, Paid, Witness, witnessed
 from dpforest.mechanisms.counts import DiscreteLaplaceCounts
-from dpforest.mechanisms.gaussian import DiscreteGaussianSums
+from dpforest.mechanisms.gaussian import DiscreteGaussianSums, scaled_sums
 from dpforest.mechanisms.real_sums import GaussianSums
+from dpforest.mechanisms.row_vectors import squared_norm, whole_sum
 from dpforest.mechanisms.selection import SELECTIONS, Selection
+from dpforest.mechanisms.vectors import clipped_vector, unit_vector
 from dpforest.mechanisms.whole import whole_numbers
 
 __all__ = [
@@ -17,6 +19,11 @@ __all__ = [
     "Paid",
     "Selection",
     "Witness",
+    "clipped_vector",
+    "scaled_sums",
+    "squared_norm",
+    "unit_vector",
     "whole_numbers",
+    "whole_sum",
     "witnessed",
 ]

@@ -29,6 +29,7 @@ Pure epsilon comes from `DiscreteLaplaceCounts`, with the L1 norm.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -40,6 +41,10 @@ from dpforest.mechanisms.base import Cost, Mechanism
 from dpforest.noise import Noise, check_scale
 
 _ROUNDING_VARIANCE = 9.0
+# Noise of a party that leaves no trace of the grid of whole numbers.
+_LEAST_SHARE = 16.0
+# Largest scale of whole numbers: their sums then fit 64 bits.
+_LARGEST_UNIT = 2**24
 
 
 @dataclass(frozen=True)
@@ -125,3 +130,34 @@ class DiscreteGaussianSums(Mechanism):
         if self.sigma == 0:
             return exact.copy()
         return exact + noise.discrete_gaussian(self.share, exact.shape)
+
+
+def scaled_sums(
+    unit: int, squared_sensitivity: Callable[[int], int], mu: float, shares: int
+) -> tuple[int, DiscreteGaussianSums]:
+    """A scale for whole numbers, doubled until a share of the noise covers their grid, and the mechanism.
+
+    Parameters
+    ----------
+    unit : int
+        Smallest scale.
+    squared_sensitivity : callable of int to int
+        Largest squared L2 norm of what one record adds at a scale.
+    mu : float
+        What one release may cost; ``inf`` for no noise.
+    shares : int
+        How many parties share the noise.
+
+    Raises
+    ------
+    DPForestError
+        There is so little noise that no whole numbers show it.
+    """
+    while True:
+        # Without noise there is no share to wait for.
+        needed = squared_sensitivity(unit) / (mu * _LEAST_SHARE) ** 2 / shares
+        if needed >= 1 or math.isinf(mu):
+            return unit, DiscreteGaussianSums.for_mu(mu, squared_sensitivity(unit), shares)
+        if unit >= _LARGEST_UNIT:
+            raise DPForestError("epsilon is so large that whole numbers cannot show its noise: use inf for no noise")
+        unit *= 2

@@ -33,6 +33,8 @@ COMMANDS = {
     "resume": Command("fl_app.commands.resume", "go on with a sweep that was interrupted"),
     "compare": Command("fl_app.commands.compare", "tables of many runs, and which method is best"),
     "report": Command("fl_app.commands.report", "one page of many runs, with figures"),
+    "statement": Command("fl_app.commands.statement", "what a run guarantees, for a data protection officer"),
+    "ledger": Command("fl_app.commands.ledger", "count a run's ledgers again, by independent means"),
     "audit": Command("fl_app.commands.audit", "measure what a client gives away, against its guarantee"),
     "attack": Command("fl_app.commands.attack", "what an attacker gets from a finished run"),
     "predict": Command("fl_app.commands.predict", "predict new rows with a finished model"),
@@ -115,8 +117,8 @@ def _unknown(arguments: Sequence[str]) -> int:
 
 def help_text() -> str:
     """All commands on one screen."""
-    usage = "usage: dpforest COMMAND ...\n\nPrivate decision forests across data owners."
-    more = "dpforest COMMAND --help has examples; dpforest run --options shows every option.\ndpforest --version"
+    usage = "usage: dpforest COMMAND ...\nPrivate decision forests across data owners."
+    more = "dpforest COMMAND --help has examples; dpforest run --options shows every option; dpforest --version."
     return f"{_list_of(list(COMMANDS), usage)}\n\n{more}"
 
 

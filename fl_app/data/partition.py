@@ -13,7 +13,8 @@ from dpforest.settings import InnerShare, Positive, Range, Seed, Whole, check_se
 from fl_app.data.cache import Recent
 from fl_app.data.source import DataError, DataSettings, DataSource, Rows
 
-Kind = Literal["subject", "iid", "dirichlet", "quantity", "label_shares", "time_blocks", "overlap", "user_types"]
+Kind = Literal["subject", "iid", "dirichlet", "quantity", "label_shares", "time_blocks", "overlap", "user_types",
+               "devices"]  # fmt: skip
 UserType = Literal["A", "B", "C"]
 
 
@@ -32,7 +33,9 @@ class Partition(DataSettings):
         and whole recordings where there are any. ``overlap``: every client draws ``share`` of all
         training rows for itself, so that a row may lie with several; for comparisons with sources
         that did so. ``user_types``: whole subjects, of whom a third each keep all rows (A), a random
-        sample of them (B) or some classes only (C), drawn by ``seed`` (Liu et al. 2022).
+        sample of them (B) or some classes only (C), drawn by ``seed`` (Liu et al. 2022). ``devices``: the recordings
+        of each subject are cut into blocks, which are divided among devices of that subject, each a client; for any
+        number of clients, whose rows are as alike as those of one person.
     clients
         Number of clients; null means one a subject, or one for each of ``shares``.
     alpha
@@ -48,6 +51,10 @@ class Partition(DataSettings):
         ``user_types``: what users of type B keep of their rows.
     class_share
         For ``user_types``: what users of type C keep of the classes that they have (one at least).
+    block
+        For ``devices``: consecutive rows of a recording that stay together; those that are left at its end are a block.
+    order
+        For ``devices``: ``random`` draws which device of its subject has a block, ``time`` gives each a stretch.
     whole_test
         For ``user_types``: rows are held out before types take any away, so that a user of type C
         is evaluated on classes that it never trained on. The paper's text says otherwise, but its
@@ -68,6 +75,8 @@ class Partition(DataSettings):
     shares: tuple[InnerShare, ...] = ()
     share: Annotated[float, Range(0, 1, above=True)] = 0.5
     class_share: Annotated[float, Range(0, 1, above=True)] = 0.5
+    block: Whole = 60
+    order: Literal["random", "time"] = "random"
     whole_test: bool = False
 
     def __post_init__(self) -> None:
@@ -100,7 +109,12 @@ class Partition(DataSettings):
         if self.kind in ("subject", "user_types") and self.clients > subjects:
             raise DataError(
                 f"{self.clients} clients are more than the {subjects} subjects of {source.name}: use {subjects} "
-                "clients (nodes) or fewer, or partition=iid"
+                "clients (nodes) or fewer, or partition=devices"
+            )
+        if self.kind == "devices" and self.clients < subjects:
+            raise DataError(
+                f"{self.clients} devices are fewer than the {subjects} subjects of {source.name}, each of whom has one "
+                f"at least: use {subjects} clients (nodes) or more, or partition=subject"
             )
         return self.clients
 
@@ -188,20 +202,14 @@ def client_rows(source: DataSource, partition: Partition, client: int, clients: 
     if partition.kind == "overlap":
         rows = Rows.concat([source.load(subject) for subject in source.subjects()])
         return rows.take(drawn_share(len(rows), partition, client))
-    division = _division(source, partition, clients)
-    mine = division.rows[client]
-    parts = []
-    for subject, start, end, offset in zip(
-        source.subjects(), division.starts, division.starts[1:], division.offsets, strict=False
-    ):
-        rows = source.load(subject).take(mine[np.searchsorted(mine, start) : np.searchsorted(mine, end)] - start)
-        # recordings are numbered through the data set, so that all clients number them alike
-        parts.append(Rows(rows.X, rows.y, rows.recording + offset))
-    return Rows(
-        np.concatenate([part.X for part in parts]),
-        np.concatenate([part.y for part in parts]),
-        np.concatenate([part.recording for part in parts]),
-    )
+    return _division(source, partition, clients).of(client)
+
+
+def device_subjects(source: DataSource, clients: int) -> list[str]:
+    """Whose each device is (kind ``devices``): about as many of every subject, in the order of subjects."""
+    subjects = source.subjects()
+    fewest, more = divmod(clients, len(subjects))
+    return [subject for at, subject in enumerate(subjects) for _ in range(fewest + (at < more))]
 
 
 def user_type(partition: Partition, client: int, clients: int) -> UserType:
@@ -246,7 +254,7 @@ def check_client(source: DataSource, partition: Partition, client: int, clients:
         ``clients`` is not the partition's number, or ``client`` is not below it.
     """
     check_setting("number of clients", clients, Whole, DataError)
-    expected = replace(partition, clients=partition.clients or clients).count(source)
+    expected = (partition if partition.clients else replace(partition, clients=clients)).count(source)
     if clients != expected:
         raise DataError(
             f"the federation has {clients} nodes, but partition {partition.kind} of {source.name} makes {expected} "
@@ -258,9 +266,17 @@ def check_client(source: DataSource, partition: Partition, client: int, clients:
 
 @dataclass(frozen=True, eq=False)
 class _Division:
-    rows: list[np.ndarray]  # of each client, ascending positions in the whole data set
-    starts: np.ndarray  # first position of each subject, then the number of all rows
-    offsets: np.ndarray  # what to add to each subject's recording ids
+    rows: Rows  # of all clients, one behind the other; recordings are numbered through the data set
+    ends: np.ndarray  # of each client's rows in them
+
+    def of(self, client: int) -> Rows:
+        """A client's rows, in the order of subjects and time; views of those of all, which nobody may change."""
+        part = slice(self.ends[client - 1] if client else 0, self.ends[client])
+        return Rows(self.rows.X[part], self.rows.y[part], self.rows.recording[part])
+
+    @property
+    def bytes(self) -> int:
+        return self.rows.X.nbytes + self.rows.y.nbytes + self.rows.recording.nbytes
 
 
 def _division(source: DataSource, partition: Partition, clients: int) -> _Division:
@@ -270,27 +286,28 @@ def _division(source: DataSource, partition: Partition, clients: int) -> _Divisi
                 f"partition {partition.kind} skews classes, and {source.name} has none: use quantity or iid"
             )
         tables = [source.load(subject) for subject in source.subjects()]
-        starts = np.cumsum([0] + [len(rows) for rows in tables])
-        offsets = np.cumsum([0] + [int(rows.recording.max(initial=-1)) + 1 for rows in tables])
-        y = np.concatenate([rows.y for rows in tables])
-        if source.has_recordings:
-            recording = np.concatenate([rows.recording + offset for rows, offset in zip(tables, offsets, strict=False)])
-        else:
-            recording = np.arange(len(y))
-        owner = DIVISIONS[partition.kind](_Pool(y, recording, clients, partition))
-        ends = np.cumsum(np.bincount(owner, minlength=clients))
-        return _Division(np.split(np.argsort(owner, kind="stable"), ends[:-1]), starts, offsets)
+        pooled = Rows.concat(tables)
+        recording = pooled.recording if source.has_recordings else np.arange(len(pooled))
+        subject = np.repeat(np.arange(len(tables)), [len(rows) for rows in tables])
+        owner = DIVISIONS[partition.kind](_Pool(pooled.y, recording, subject, len(tables), clients, partition))
+        rows = pooled.take(np.argsort(owner, kind="stable"))
+        for array in (rows.X, rows.y, rows.recording):
+            array.flags.writeable = False
+        return _Division(rows, np.cumsum(np.bincount(owner, minlength=clients)))
 
     return _recent.get(repr((source.fingerprint(source.subjects()), partition, clients)), divide)
 
 
-_recent: Recent[_Division] = Recent(4)
+# A copy of the whole data set each.
+_recent: Recent[_Division] = Recent(500_000_000, lambda division: division.bytes)
 
 
 @dataclass(frozen=True, eq=False)
 class _Pool:
     y: np.ndarray  # of all rows
     recording: np.ndarray  # of all rows; each row is its own where there are no recordings
+    subject: np.ndarray  # number of each row's subject, ascending
+    subjects: int
     clients: int
     partition: Partition
 
@@ -344,6 +361,31 @@ def _divide_in_time(pool: _Pool) -> np.ndarray:
     return block[recording]
 
 
+def _divide_among_devices(pool: _Pool) -> np.ndarray:
+    rng, owner, first = pool.rng, np.empty(len(pool.y), dtype=np.int64), 0
+    fewest, more = divmod(pool.clients, pool.subjects)
+    for at in range(pool.subjects):
+        own = slice(*np.searchsorted(pool.subject, [at, at + 1]))
+        block, devices = _blocks(pool.recording[own], pool.partition.block), fewest + (at < more)
+        n = int(block[-1]) + 1 if len(block) else 0
+        if n < devices:
+            raise DataError(
+                f"partition devices cannot make {devices} devices of one subject's {n} blocks of up to "
+                f"{pool.partition.block} rows: use fewer partition.clients, or a smaller partition.block"
+            )
+        place = rng.permutation(n) if pool.partition.order == "random" else np.arange(n)
+        owner[own] = first + (place * devices // n)[block]
+        first += devices
+    return owner
+
+
+def _blocks(recording: np.ndarray, length: int) -> np.ndarray:
+    """Number of the block of each row of a subject, ascending; recordings stand behind one another."""
+    start = np.flatnonzero(np.diff(recording, prepend=recording[:1] - 1))
+    within = np.arange(len(recording)) - np.repeat(start, np.diff(start, append=len(recording)))
+    return np.cumsum(within % length == 0) - 1
+
+
 def _divide_in_proportion(n: int, proportions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     bounds = np.round(np.cumsum(proportions)[:-1] * n).astype(int)
     owner = np.empty(n, dtype=np.int64)
@@ -357,4 +399,5 @@ DIVISIONS: dict[str, Callable[[_Pool], np.ndarray]] = {
     "quantity": _divide_by_quantity,
     "label_shares": _divide_by_share,
     "time_blocks": _divide_in_time,
+    "devices": _divide_among_devices,
 }

@@ -171,6 +171,11 @@ class DataSource(ABC):
         """Most records that one raw sample has a part in; more than 1 where windows overlap."""
         return 1
 
+    @property
+    def records_an_hour(self) -> int | None:
+        """Most records that an hour of recording has a part in; None where records have no duration."""
+        return None
+
     @abstractmethod
     def schema(self) -> Schema:
         """The public description; it never looks at private rows."""

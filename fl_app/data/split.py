@@ -16,6 +16,7 @@ from fl_app.data.partition import (
     check_client,
     client_rows,
     client_subjects,
+    device_subjects,
     drawn_share,
     group_subjects,
     typed_rows,
@@ -55,6 +56,9 @@ class Evaluation(DataSettings):
         server may see these rows, nobody trains on them, and no model is evaluated on them. They are the same for both
         values of ``part``. It stands for data of consenting people of the same kind; what such data would cost is
         outside of any guarantee.
+    clients
+        How many of the clients that have test rows evaluate a model, drawn by ``seed``; null for all. A sample is
+        enough where there are thousands, each of whom predicts with the whole model.
     subjects
         Names of the subjects to hold out, for ``split=subject``, instead of a fold. Under
         ``part=validation`` the first ``held_out`` of the others in the fixed order are evaluated on.
@@ -73,6 +77,7 @@ class Evaluation(DataSettings):
     seed: Seed = 42
     fold: FromZero = 0
     held_out: Whole | None = None
+    clients: Whole | None = None
     subjects: Annotated[tuple[str, ...], Says("be a list of names, in quotes where they are numbers")] = ()
     public_share: Annotated[Share, Says("be 0 (none) or a number below 1")] = 0.0
 
@@ -83,6 +88,12 @@ class Evaluation(DataSettings):
                 f"evaluation.subjects {list(self.subjects)} are held out by name: set evaluation.split=subject and "
                 "leave evaluation.fold at 0"
             )
+
+    def sampled(self, clients: list[int]) -> list[int]:
+        """Those of the clients with test rows that evaluate, ascending."""
+        if self.clients is None or self.clients >= len(clients):
+            return clients
+        return sorted(np.random.default_rng(self.seed).choice(clients, self.clients, replace=False).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +168,8 @@ def client_roles(source: DataSource, partition: Partition, evaluation: Evaluatio
     if evaluation.split != "subject":
         return ["train"] * clients
     roles = subject_roles(source.subjects(), evaluation)
+    if partition.kind == "devices":
+        return [roles[subject] for subject in device_subjects(source, clients)]
     return [roles[group[0]] for group in group_subjects(source.subjects(), clients, roles)]
 
 
@@ -275,6 +288,7 @@ def client_data(
     by_subject = evaluation.split == "subject"
     roles = subject_roles(subjects, evaluation) if by_subject else dict.fromkeys(subjects, "train")
     whose = group_subjects(subjects, clients, roles)[client] if partition.kind == "subject" else subjects
+    of_device = device_subjects(source, clients)[client] if partition.kind == "devices" else None
 
     is_classification = source.schema().is_classification
 
@@ -291,9 +305,12 @@ def client_data(
             if partition.kind == "user_types" and partition.whole_test:
                 train = typed_rows(train, source, partition, client, clients)
             return ClientData(train, test, public)
-        rows = Rows.concat([source.load(subject) for subject in whose])
+        if of_device is None:
+            rows = Rows.concat([source.load(subject) for subject in whose])
+        else:
+            rows = client_rows(source, partition, client, clients)
         none = rows.take([])
-        role = roles[whose[0]]
+        role = roles[of_device or whose[0]]
         if role == "train":
             return ClientData(rows, none, none)
         # Under part=validation the test subjects are unused, but for the rows of theirs that are public.
@@ -378,7 +395,7 @@ def _check_combination(source: DataSource, partition: Partition, evaluation: Eva
             f"evaluation.split=recording needs recordings, and {source.name} has none (for a table, set "
             "dataset.recording_column): use row or subject"
         )
-    whole = ("subject",) if evaluation.split == "subject" else ("subject", "time_blocks", "user_types")
+    whole = ("subject", "devices") if evaluation.split == "subject" else ("subject", "time_blocks", "user_types")
     if partition.kind not in whole:
         what = "subject" if evaluation.split == "subject" else "recording"
         raise DataError(

@@ -222,7 +222,8 @@ class Experiment(Settings):
                 f"or set partition.clients={len(nodes)}"
             )
         # Under a subject split, clients that train have no test rows of their own.
-        return choose_cohort(nodes, self.roles(clients), own_tests=self.evaluation.split != "subject")
+        own_tests = self.evaluation.split != "subject"
+        return choose_cohort(nodes, self.roles(clients), own_tests, self.evaluation.sampled)
 
     def schema(self, clients: int) -> Schema:
         """The public schema of one client's rows."""

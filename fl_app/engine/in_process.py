@@ -11,6 +11,7 @@ from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 
+from fl_app.data.cache import steady_files
 from strategies.flower_compat import SimulatedContext, identify_message, identify_sender, identify_this_process
 
 
@@ -68,6 +69,10 @@ class InProcessGrid(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Answer messages at once and keep the replies."""
+        with steady_files():
+            return self._answer(messages)
+
+    def _answer(self, messages: Iterable[Message]) -> list[str]:
         ids = []
         for message in messages:
             self._counter += 1

@@ -11,6 +11,7 @@ from typing import Any
 from flwr.serverapp import Grid
 
 from dpforest import __version__
+from dpforest.guarantee import PrivacyUnit
 from fl_app.data import describe_clipped, describe_dropped, is_large, user_type
 from fl_app.engine.experiment import Experiment
 from strategies.federation.evaluation import Evaluation
@@ -224,7 +225,8 @@ def _privacy(experiment: Experiment, result: FederatedResult) -> dict[str, Any]:
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
     guarantee = replace(result.guarantee, unit=experiment.protection.unit, trust=experiment.protection.trust)
     notes = []
-    if experiment.source.records_per_sample > 1 and guarantee.holds:
+    of_records = experiment.protection.unit.kind is PrivacyUnit.RECORD
+    if experiment.source.records_per_sample > 1 and guarantee.holds and of_records:
         samples = experiment.source.records_per_sample
         note = f"windows overlap: a raw sample is in up to {samples} records, so it is protected by {samples} x epsilon"
         notes.append(note + (" and a larger delta" if guarantee.delta else ""))
@@ -235,6 +237,7 @@ def _privacy(experiment: Experiment, result: FederatedResult) -> dict[str, Any]:
     return {
         **guarantee.to_dict(),
         "record": experiment.source.record,
+        "records_an_hour": experiment.source.records_an_hour,
         "note": "; ".join(notes),
         "evaluation": _about_evaluation(result),
         "noise": "seeded: for simulation only" if result.noise == "seeded" else "secure",

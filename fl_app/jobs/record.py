@@ -10,6 +10,7 @@ from pathlib import Path
 
 from flwr.serverapp import Grid
 
+from dpforest.errors import DPForestError
 from dpforest.ledger import rounded_up
 from fl_app.engine.comparisons import add_comparison_runs
 from fl_app.engine.experiment import Experiment
@@ -80,6 +81,7 @@ def run_job(
         add_comparison_runs(run, grid, nodes)
         raise_if_interrupted()
         folder.write(run)
+        folder.add(lambda files: _add_statement(files, folder.path.name))
         if users := client_table(run.clients, screen_width()):
             log.info("\n%s", users)
         log.info("\n%s", run_table(run.metrics, run.privacy, screen_width()))
@@ -90,3 +92,13 @@ def run_job(
         except TrackingError as error:
             log.warning("%s", error)
     return run
+
+
+def _add_statement(files: Path, name: str) -> None:
+    """Write the statement of a run among its files; a run whose numbers no report can show goes without one."""
+    from fl_app.report.statement import write_statement  # takes long to import, and runs that fail early never need it
+
+    try:
+        write_statement(files, name)
+    except DPForestError as error:
+        log.warning("no statement: %s", error)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from dpforest.errors import DPForestError
 from dpforest.ledger import rounded_up
+from fl_app.report.protection import Protection, protections
 from fl_app.report.sections import Section, nearest_to_one
 from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN, FinishedRun
+from fl_app.results.run_folder import STATEMENT
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Disclosure:
     facts: list[tuple[str, str]]
     releases: list[Release]
     others: str
+    statement: Path | None
 
 
 def disclosures(section: Section) -> list[Disclosure]:
@@ -71,10 +78,24 @@ def _disclosure(run: FinishedRun, others: str) -> Disclosure:
     ]
     if privacy.get("note"):
         facts.append(("Mind", str(privacy["note"])))
-    return Disclosure(run.setting, run.epsilon, state, facts, _releases(worst), others)
+    with suppress(DPForestError):  # ledgers of another version
+        facts += [(each.what, _protected_by(each)) for each in protections(run)[1:]]
+    statement = run.folder / STATEMENT
+    link = statement if statement.is_file() else None
+    return Disclosure(run.setting, run.epsilon, state, facts, releases_of(worst), others, link)
 
 
-def _releases(ledger: dict[str, Any]) -> list[Release]:
+def _protected_by(protection: Protection) -> str:
+    group = protection.group
+    if group is None:
+        return protection.unknown
+    if not group.is_useful:
+        return "nothing useful"
+    return f"epsilon {rounded_up(group.epsilon, 4)}, delta {rounded_up(group.delta, 3)}"
+
+
+def releases_of(ledger: Mapping[str, Any]) -> list[Release]:
+    """The lines of a ledger, in words; equal ones once."""
     budget = float(ledger["budget"]["epsilon"])
     # The squares of mu add up, where no release is drawn with a probability or has an epsilon of its own.
     squares = sum(entry["times"] * float(entry["mu"]) ** 2 for entry in ledger["entries"])

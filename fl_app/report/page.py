@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 from jinja2 import Environment, PackageLoader
@@ -124,7 +126,7 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
     environment = Environment(
         loader=PackageLoader("fl_app.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["rounded_up"] = rounded_up
+    environment.filters |= {"rounded_up": rounded_up, "link": lambda file: _link(target.absolute(), file)}
     header, runs = _runs_table(gathered.sections)
     page = environment.get_template("page.html.j2").render(
         parts=parts,
@@ -146,6 +148,11 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
     partial.replace(target / REPORT)
     _remove(before - _figures_of(target / REPORT), target / FIGURES)
     return answers
+
+
+def _link(target: Path, file: Path) -> str:
+    """The address of a file from a page in a folder."""
+    return quote(os.path.relpath(file.absolute(), target).replace(os.sep, "/"))
 
 
 def _figures_of(page: Path) -> set[Path]:

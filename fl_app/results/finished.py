@@ -178,6 +178,24 @@ class FinishedRun:
         return row | dataset | strategy | trained | missing
 
 
+def read_privacy(folder: Path) -> dict[str, Any]:
+    """``privacy.json`` of a run folder.
+
+    Raises
+    ------
+    DPForestError
+        There is none, or it is damaged.
+    """
+    try:
+        privacy = read_json(folder / "privacy.json")
+        check_privacy(privacy)
+    except FileNotFoundError as error:
+        raise DPForestError(f"no privacy.json in {folder}: name the folder of a finished run") from error
+    except (OSError, ValueError) as error:
+        raise DPForestError(f"{folder} is damaged: {error}") from error
+    return privacy
+
+
 def read_run(folder: Path) -> FinishedRun:
     """Read a finished run.
 
@@ -186,12 +204,12 @@ def read_run(folder: Path) -> FinishedRun:
     DPForestError
         A file is damaged.
     """
+    privacy = read_privacy(folder)
     try:
-        metrics, privacy = (_read_json(folder / f"{name}.json") for name in ("metrics", "privacy"))
+        metrics = read_json(folder / "metrics.json")
         clients, rounds = (_read_table(folder / f"{name}.csv") for name in ("clients", "rounds"))
         check_metrics(metrics)
-        check_privacy(privacy)
-        attack = _read_json(folder / ATTACK) if (folder / ATTACK).exists() else None
+        attack = read_json(folder / ATTACK) if (folder / ATTACK).exists() else None
         if attack is not None:
             check_attack(attack)
     except (OSError, ValueError) as error:
@@ -232,7 +250,8 @@ def _read_yaml(path: Path) -> Any:
         raise ValueError(f"{path.name}: {error}") from error
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """A mapping of a JSON file; raises OSError and ValueError."""
     try:
         plain = parse_json(path.read_text(encoding="utf-8"))
         check_plain(plain)

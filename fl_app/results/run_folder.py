@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,12 +28,15 @@ from fl_app.engine.run import Run
 
 FAILED = "FAILED.txt"
 FOREST = "forest.json"
+STATEMENT = "statement.html"
 OVERRIDES = "overrides.yaml"  # of a run that failed before it had a configuration
 _IN_PROVENANCE = ("guarantee", "epsilon", "delta", "unit", "record", "trust", "noise")
 PARTIAL = ".partial-"
 CONFIG = "config.yaml"
 LOG = "run.log"
 _LONGEST_REASON = 2000  # characters
+# Clients whose ledgers people may want to read.
+_READABLE = 200
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _own: set[Path] = set()  # hidden folders that runs of this process are writing
 _CLIENTS_OWN = ("strategies.node", "fl_app.engine.node", "fl_app.data")
@@ -95,7 +98,9 @@ class RunFolder:
         """
         folder = self._partial
         with self._written():
-            (folder / "privacy.json").write_text(json.dumps(run.privacy, indent=1), encoding="utf-8")
+            # Laid out for people, unless there are too many ledgers for that; the layout takes most of the time.
+            indent = 1 if len(run.clients) <= _READABLE else None
+            (folder / "privacy.json").write_text(json.dumps(run.privacy, indent=indent), encoding="utf-8")
             write_table(folder / "rounds.csv", run.rounds)
             write_table(folder / "clients.csv", run.clients)
             (folder / "model").mkdir()
@@ -104,6 +109,17 @@ class RunFolder:
                 write_provenance(run, folder / "model" / FOREST)
             # Last, as it makes the run a finished one.
             (folder / "metrics.json").write_text(json.dumps(run.metrics, indent=1, allow_nan=False), encoding="utf-8")
+
+    def add(self, write: Callable[[Path], object]) -> None:
+        """Let somebody write more files into the folder before it is shown, knowing what is there already.
+
+        Raises
+        ------
+        OutputError
+            They cannot be written.
+        """
+        with self._written():
+            write(self._partial)
 
     @contextmanager
     def _claimed(self) -> Iterator[None]:

@@ -131,7 +131,8 @@ _METRICS = {
 }
 _PRIVACY = {
     **dict.fromkeys(("guarantee", "unit", "trust", "record"), _TEXT),
-    **dict.fromkeys(("unit_name", "trust_model", "note", "noise", "evaluation"), _TEXT),
+    **dict.fromkeys(("unit_name", "trust_model", "note", "noise", "evaluation", "dpforest"), _TEXT),
+    "records_an_hour": _or_nothing(_COUNT),
     "holds": _FLAG,
     "neighbours": Shape(" or ".join(Neighbours), lambda value: value in list(Neighbours)),
     "reasons": _each(_TEXT, list, "a list of texts"),
@@ -172,7 +173,6 @@ _IN_TABLES = {
     **dict.fromkeys(("train_seconds", "evaluation_bytes_down", "evaluation_seconds"), _SIZE_OR_NONE),
 }
 _NEEDED = {"clients.csv": ("client", "trains"), "rounds.csv": ("round", "bytes_down", "bytes_up")}
-
 
 _INTERVAL = Shape(
     "a number with the ends of its interval",

@@ -7,7 +7,7 @@ the noise of all together is that of one.
 """
 
 from strategies.boost.client import BoostClient
-from strategies.boost.server import BoostServer
+from strategies.boost.client_level import boost_server
 from strategies.boost.settings import FederatedBoostSettings, protections, style, work
 from strategies.method import Method
 
@@ -15,7 +15,7 @@ METHODS = (
     Method(
         name="boost",
         settings=FederatedBoostSettings,
-        server=BoostServer,
+        server=boost_server,
         client=BoostClient,
         protections=protections,
         default_rounds=50,

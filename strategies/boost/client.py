@@ -3,65 +3,36 @@
 from __future__ import annotations
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord
+from flwr.app import Array, ArrayRecord
 
 from dpforest.boosting import BoostPlan, Records, Standard, Start, release_marginals, release_moments
-from dpforest.guarantee import TrustModel
-from strategies.boost.settings import SecureTerms, plan_of, secure_terms
+from dpforest.guarantee import PrivacyUnit, TrustModel
+from strategies.boost.client_level import train_client_level
+from strategies.boost.settings import plan_of, secure_terms
 from strategies.boost.wire import HISTOGRAMS, MOMENTS, asked_mechanism, read_round, read_standard, write_sums
 from strategies.forests import ForestClient
 from strategies.messages import BadMessage, RowsChanged
-from strategies.method import Arrays, ClientTask, Public, Released, Update
-from strategies.secure_aggregation import Phase, SecureSummer
+from strategies.method import Arrays, ClientTask, Released, Update
+from strategies.secure_aggregation.sharing import secure_update
 
-_SCORES, _SECURE = "boost", "secure"
+_SCORES = "boost"
 
 
 class BoostClient(ForestClient):
     """Sends noised sums of its records' gradients, or masked sums with a share of the noise."""
 
     def train(self, task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:
+        if task.unit is PrivacyUnit.CLIENT:
+            return train_client_level(task, X, y, arrays)
         plan = plan_of(task)
         mechanism = asked_mechanism(plan, task.config.get("step"))
         if task.trust is not TrustModel.SHARED:
             noised = _noised_sums(task, plan, X, y, arrays, None)
             return Update(Released(task.ledger, write_sums(noised.ravel(), mechanism.variance**0.5)))
-        reply = _secure_reply(task, plan, secure_terms(task, plan), X, y, arrays)
-        if task.config.get("phase") == Phase.MASK.value:
-            return Update(Released(task.ledger, reply))
-        return Update(Public(reply))  # keys, parts of masks, and fresh masks on what was released before
-
-
-def _secure_reply(
-    task: ClientTask, plan: BoostPlan, secure: SecureTerms, X: np.ndarray, y: np.ndarray, arrays: Arrays
-) -> Arrays:
-    phase = task.config.get("phase")
-    kept = task.state.config_records.get(_SECURE)
-    if phase == Phase.PRESENT.value and kept is not None:
-        return {}
-    if phase == Phase.ADVERTISE.value:
-        if kept is not None:
-            raise BadMessage("this client has given its keys for this run already")
-        summer = SecureSummer(task.client, secure.terms)
-    elif kept is None:
-        raise BadMessage("this client has no keys of this run")
-    else:
-        summer = SecureSummer.from_bytes(bytes(kept["summer"]), secure.terms)  # type: ignore[arg-type]
-    if phase == Phase.ADVERTISE.value:
-        reply = summer.advertise(arrays)
-    elif phase == Phase.SHARE.value:
-        reply = summer.share(arrays)
-    elif phase == Phase.MASK.value:
-        noised = _noised_sums(task, plan, X, y, arrays, secure.largest_sum)
-        reply = summer.mask(arrays, noised.ravel())
-    elif phase == Phase.MASK_AGAIN.value:
-        reply = summer.mask_again(arrays)
-    elif phase == Phase.UNMASK.value:
-        reply = summer.unmask(arrays)
-    else:
-        raise BadMessage(f"the message says phase={phase!r}")
-    task.state[_SECURE] = ConfigRecord({"summer": summer.to_bytes()})
-    return reply
+        secure = secure_terms(task, plan)
+        return secure_update(
+            task, secure.terms, arrays, lambda: _noised_sums(task, plan, X, y, arrays, secure.largest_sum).ravel()
+        )
 
 
 def _noised_sums(

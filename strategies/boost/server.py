@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
-from dpforest.boosting import Booster, Layout
+from dpforest.boosting import Booster, BoostPlan, Layout
 from dpforest.boosting.bins import marginal_shape
 from dpforest.errors import DPForestError
 from dpforest.forest import feature_importances, pack
 from dpforest.guarantee import TrustModel
 from dpforest.ledger import Budget, Entry, rounded_up, total_epsilon
+from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from strategies.boost.settings import FederatedBoostSettings, plan_of, secure_terms
 from strategies.boost.wire import (
     HISTOGRAMS,
@@ -34,31 +34,32 @@ from strategies.boost.wire import (
 from strategies.forests import model_arrays, save_forest
 from strategies.messages import BadMessage
 from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Signal, Task, TooFewClients
-from strategies.secure_aggregation import Phase, SumCollector, Total
-
-log = logging.getLogger(__name__)
+from strategies.secure_aggregation import Phase, SumCollector, Terms, Total
+from strategies.secure_aggregation.rounds import SumRounds
 
 
 class BoostServer(ServerSide):
     """Adds up the clients' sums and fills trees of random structure with them."""
 
+    first_step: ClassVar[str] = "histograms"
+    """What clients are asked before the first trees."""
+
     def __init__(self, task: Task[FederatedBoostSettings]) -> None:
         super().__init__(task)
         self._settings = task.settings
-        self._plan = plan_of(task)
-        self._refuse_drowned()
-        self._booster = Booster(task.schema, self._plan, task.seed)
-        self._has_start = False
+        self._plan = self._make_plan()
+        self._booster = self._make_booster()
+        self._has_start = self._plan.starts_with_trees
         self._released = 0  # rounds in which clients sent sums of trees, whether or not they came to a total
         self._ends_round = False
         self._known: dict[int, int] = {}  # finished rounds that a client knows; not here: it may lack the start
         self._public = task.public_rows() if task.public_rows else None
         self._public_score: float | None = None
-        self._ended = ""  # why the run ended early
-        self._left_out: set[int] = set()  # clients of which the log has said why
         self._collector: SumCollector | None = None
+        self._sums: SumRounds | None = None
         if task.trust is TrustModel.SHARED:
-            self._collector = SumCollector(secure_terms(task, self._plan).terms, 0)
+            self._collector = SumCollector(self._terms(), 0)
+            self._sums = SumRounds(self._collector, task.rounds)
 
     def planned(self) -> list[Entry]:
         return self._plan.planned()
@@ -80,7 +81,8 @@ class BoostServer(ServerSide):
 
     @property
     def exchanges(self) -> int:
-        return self._collector.exchanges if self._collector else self.task.rounds + 1 + self._plan.moment_rounds
+        first = int(not self._plan.starts_with_trees) + self._plan.moment_rounds
+        return self._collector.exchanges if self._collector else self.task.rounds + first
 
     def is_round_end(self, exchange: int) -> bool:
         return self._ends_round
@@ -121,19 +123,18 @@ class BoostServer(ServerSide):
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         before = len(self._booster.rounds)
-        if self._collector is None:
+        if self._sums is None:
             self._note(updates)
             self._learn(np.sum([self._read(update) for update in updates], axis=0), len(updates))
         else:
-            self._take_secure_replies(self._collector, updates)
+            self._take_secure_replies(self._sums, updates)
         rounds = len(self._booster.rounds)
         if rounds > before:
             self._public_score = self._score_public_rows()
         last = exchange == self.exchanges or self.finished
         if last and not rounds:
-            raise TooFewClients(
-                f"no round was finished: {self._ended or 'too few clients answered in every one of them'}"
-            )
+            why = (self._sums and self._sums.ended) or "too few clients answered in every one of them"
+            raise TooFewClients(f"no round was finished: {why}")
         every = self._settings.evaluate_every
         self._ends_round = last or (rounds > before and every > 0 and rounds % every == 0)
         if not self._ends_round:
@@ -165,14 +166,12 @@ class BoostServer(ServerSide):
 
     def report(self) -> dict[str, Any]:
         forest = self._booster.forest({})
-        names = self.task.schema.feature_names
+        names = forest.schema.feature_names
         facts: dict[str, Any] = {}
         if lost := self._released - len(self._booster.rounds):
             facts["rounds_given_up"] = lost
-        if self._ended:
-            facts["ended_early"] = self._ended
-        if self._collector and self._collector.liars:
-            facts["left_out"] = {str(client): f"it {lie}" for client, lie in sorted(self._collector.liars.items())}
+        if self._sums:
+            facts |= self._sums.report()
         return facts | {
             "trees": forest.n_trees,
             "nodes": forest.n_nodes,
@@ -188,8 +187,8 @@ class BoostServer(ServerSide):
         return "accuracy" if self.task.schema.is_classification else "r2"
 
     def _score_public_rows(self) -> float | None:
-        if self._public is None or not len(self._public[1]):
-            return None
+        if self._public is None or not len(self._public[1]) or self._plan.starts_with_trees:
+            return None  # nobody's scale is that of other people's rows
         X, y = self._public
         predicted = self._booster.forest({}).predict(X)
         return float(accuracy_score(y, predicted) if self.task.schema.is_classification else r2_score(y, predicted))
@@ -209,6 +208,11 @@ class BoostServer(ServerSide):
         return self._plan.round_entry if self._has_start else self._plan.marginal_entry
 
     @property
+    def _mechanism(self) -> DiscreteGaussianSums | DiscreteLaplaceCounts:
+        """What noises what they send."""
+        return asked_mechanism(self._plan, self._step)
+
+    @property
     def _length(self) -> int:
         """Of the sums that they send."""
         if self._step == HISTOGRAMS:
@@ -222,8 +226,8 @@ class BoostServer(ServerSide):
         return Layout.of(self._booster.structure, self.task.schema, self._plan)
 
     def _read(self, update: ClientUpdate) -> np.ndarray:
-        deviation = asked_mechanism(self._plan, self._step).variance ** 0.5
-        sums = read_sums(update.arrays, (self._length,), deviation, self.task.clients)
+        mechanism = self._mechanism
+        sums = read_sums(update.arrays, (self._length,), mechanism.variance**0.5, self.task.clients)
         self._check_sums(sums, 1)
         return sums
 
@@ -245,40 +249,37 @@ class BoostServer(ServerSide):
     def _learn(self, total: np.ndarray, parties: int) -> None:
         if self._step == TREES:
             self._booster.read_sums(total, parties)
-        elif self._step == MOMENTS:
+        elif self._has_start:
             self._booster.read_moments(total, parties)
         else:
-            shape = marginal_shape(self.task.schema, self._settings.bins)
-            self._booster.read_marginals(total.reshape(shape), parties)
+            self._read_first(total, parties)
             self._has_start = True
 
-    def _take_secure_replies(self, collector: SumCollector, updates: list[ClientUpdate]) -> None:
-        phase = collector.phase
-        if phase is Phase.MASK:
+    def _read_first(self, total: np.ndarray, parties: int) -> None:
+        """Begin with the sum of what clients sent first."""
+        self._booster.read_marginals(total.reshape(marginal_shape(self.task.schema, self._settings.bins)), parties)
+
+    def _make_plan(self) -> BoostPlan:
+        plan = plan_of(self.task)
+        self._refuse_drowned()
+        return plan
+
+    def _make_booster(self) -> Any:
+        return Booster(self.task.schema, self._plan, self.task.seed)
+
+    def _terms(self) -> Terms:
+        return secure_terms(self.task, self._plan).terms
+
+    def _take_secure_replies(self, sums: SumRounds, updates: list[ClientUpdate]) -> None:
+        if sums.collector.phase is Phase.MASK:
             self._note(updates)
-        total = None
-        try:
-            total = collector.receive({update.client: update.arrays for update in updates}, self._check_total)
-        except (TooFewClients, DPForestError) as error:
-            # A lost round of trees costs these trees only, and clients have paid for it; without keys or cuts
-            # there is nothing to go on with.
-            if not self._has_start and (phase is not Phase.PRESENT or collector.ended):
-                raise TooFewClients(f"the run cannot go on: {error}") from error
-            if self._step == MOMENTS and phase is not Phase.PRESENT:
-                self._booster.skip_moments()  # clients have paid for them, and the units so far will do
-            if not collector.ended:
-                log.warning("no sums are asked for: %s" if phase is Phase.PRESENT else "a round is given up: %s", error)
+        # Without keys or cuts there is nothing to go on with.
+        total = sums.take(updates, self._check_total, is_needed=not self._has_start)
         if total is not None:
             self._learn(total.values, len(total.clients))
-        if collector.ended and not self._ended:
-            self._ended = (
-                f"after {len(self._booster.rounds)} of {self.task.rounds} rounds: {collector.ended} "
-                "(strategy.dropouts allows for clients that are missing)"
-            )
-            log.warning("the run ends %s", self._ended)
-        for client in sorted(collector.liars.keys() - self._left_out):
-            log.warning("client %d is left out from now on: it %s", client, collector.liars[client])
-        self._left_out = set(collector.liars)
+        elif sums.gave_up and self._has_start and self._step == MOMENTS:
+            self._booster.skip_moments()  # clients have paid for them, and the units so far will do
+        sums.note(len(self._booster.rounds))
 
     def _check_total(self, total: Total) -> None:
         try:

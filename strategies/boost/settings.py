@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from dpforest.boosting import BoostPlan, BoostSettings, make_plan
-from dpforest.boosting.columns import Columns
-from dpforest.boosting.linear import basis_size
+import numpy as np
+
+from dpforest.boosting import BoostPlan, BoostSettings, ClientPlan, make_client_plan, make_plan
 from dpforest.boosting.settings import MAX_DEPTH
 from dpforest.errors import DPForestError
 from dpforest.forest import Limits
-from dpforest.guarantee import NO_SERVER, RECORD_UNIT
-from dpforest.settings import FromZero
+from dpforest.guarantee import CLIENT_UNIT, NO_SERVER, RECORD_UNIT, PrivacyUnit
+from dpforest.settings import Auto, FromZero, Range
+from strategies.client_level import client_mu, signal
 from strategies.method import Protection, Task, Work
 from strategies.secure_aggregation import Terms
-from strategies.secure_aggregation.sharing import SharingSettings, noise_shares, shared_trust
+from strategies.secure_aggregation.sharing import SecureTerms, SharingSettings, noise_shares, shared_trust, terms_for
 from strategies.style import Style
 
-# Chance that the noise of any client and round exceeds what fits a secure sum; the client then drops out of the round.
-# It adds to delta, so it must be far below any.
-_TAIL = 1e-30
-# More leaves than any run has, for that chance.
+# More leaves than any run has, for the chance that noise exceeds what fits a secure sum.
 _MOST_LEAVES = 2**14
 # How many times the public number of records a client may have before its sums are cut off.
 _ROOM = 8
@@ -38,9 +36,22 @@ class FederatedBoostSettings(BoostSettings, SharingSettings):
     ----------
     evaluate_every
         Rounds between evaluations of the model; 0: only the finished one.
+    scale
+        With ``privacy.unit=client``: ``own`` puts each client's rows on its own scale, by its own rows, as a new person
+        does with its own, without labels; ``moments`` cuts features where noised means of all clients say, as for
+        records. ``auto``: ``own`` where few people take part, by public facts.
+    linear_share
+        For records, as in `BoostSettings`. With ``scale=own``: share of a client's vector for a linear model of
+        standardised values, the rest being for trees of ranks; ``auto``: a half. 1 is a linear model alone.
+    balance
+        With ``privacy.unit=client``: exponent of a class's rows by which its rows weigh less in a client's vector: 0
+        counts rows, 1 classes.
     """
 
     evaluate_every: FromZero = 0
+    scale: Literal["auto", "own", "moments"] = "auto"
+    linear_share: Annotated[float, Range(0, 1)] | Auto = "auto"
+    balance: Annotated[float, Range(0, 1)] = 0.5
 
 
 def style(settings: Mapping[str, Any]) -> Style:
@@ -49,10 +60,12 @@ def style(settings: Mapping[str, Any]) -> Style:
 
 
 def protections(settings: FederatedBoostSettings) -> tuple[Protection, ...]:
-    """Records, under noise of each client, or of all together."""
+    """Records, or a client's whole data, under noise of each client, or of all together."""
     return (
         Protection(RECORD_UNIT, NO_SERVER, True),
         Protection(RECORD_UNIT, shared_trust(settings)),
+        Protection(CLIENT_UNIT, shared_trust(settings)),
+        Protection(CLIENT_UNIT, NO_SERVER, True),
     )
 
 
@@ -64,22 +77,44 @@ def plan_of(task: Task[FederatedBoostSettings]) -> BoostPlan:
     DPForestError
         The budget or the number of clients does not fit the settings.
     """
+    if task.settings.scale == "own":
+        raise DPForestError(
+            "scale=own is for privacy.unit=client: one record moves the mean and the ranks of all "
+            "rows of its client, so that standardising them by themselves does not hide a record"
+        )
     return make_plan(task.settings, task.budget, task.rounds, task.schema, task.clients, noise_shares(task))
 
 
-@dataclass(frozen=True)
-class SecureTerms:
-    """What a secure sum needs.
+def client_plan_of(task: Task[FederatedBoostSettings]) -> ClientPlan:
+    """`plan_of` where a client's whole data is the unit.
 
-    Parameters
-    ----------
-    terms : Terms
-    largest_sum : int
-        What a client's sums are cut off at, so that they fit with their noise.
+    Raises
+    ------
+    DPForestError
+        Likewise.
     """
+    settings = task.settings
+    return make_client_plan(
+        settings,
+        task.schema,
+        rounds=task.rounds,
+        mu=client_mu(task.budget),
+        signal=signal(task),
+        clients=task.clients,
+        shares=noise_shares(task),
+        scale=settings.scale,
+        linear_share=None if settings.linear_share == "auto" else settings.linear_share,
+        balance=settings.balance,
+    )
 
-    terms: Terms
-    largest_sum: int
+
+def client_level_terms(task: Task[FederatedBoostSettings], plan: ClientPlan) -> Terms:
+    """Terms of the secure sums of a run where a client's whole data is the unit."""
+    schema = task.schema
+    numbers = int(np.prod(plan.vector_shape(schema, 1 << MAX_DEPTH)))
+    draws = task.clients * (task.rounds * numbers + 2 * schema.n_features)
+    largest = math.sqrt(max(plan.longest, plan.marginal_unit**2 * schema.n_features))
+    return terms_for(task, task.rounds + (not plan.own), [plan.marginals, plan.sums], draws, largest).terms
 
 
 def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureTerms:
@@ -90,28 +125,16 @@ def secure_terms(task: Task[FederatedBoostSettings], plan: BoostPlan) -> SecureT
     DPForestError
         There are too few clients for so many dropouts and colluders, or too much noise for 64 bits.
     """
-    settings = task.settings
-    outputs = task.schema.n_outputs + 1
     # The linear part is small against so many leaves, but where a table has very many columns.
-    linear = plan.rounds * basis_size(Columns(task.schema)) * outputs
-    draws = task.clients * (outputs * plan.trees * _MOST_LEAVES + linear)
-    mechanisms = [plan.marginals, plan.sums, *([plan.linear.moments] if plan.linear else [])]
-    tail = math.ceil(max(mechanism.tail(_TAIL / draws) for mechanism in mechanisms))
+    outputs, linear = task.schema.n_outputs + 1, plan.rounds * plan.n_coefficients(task.schema)
+    draws = task.clients * outputs * (plan.trees * _MOST_LEAVES + linear)
     of_linear = (plan.linear.unit, plan.linear.moment_unit) if plan.linear else ()
-    largest_part = max(plan.unit, plan.marginal_unit, *of_linear)
-    needed = tail + _ROOM * (task.schema.rows or _FALLBACK_ROWS) * largest_part
-    # In 32 bits if that is enough: the masked vectors then take half the bytes.
-    bits = 31 if needed * task.clients < 2**31 else 62
-    if needed * task.clients >= 2**62:
-        raise DPForestError(
-            f"sums of up to {needed:.3g} of each of {task.clients} clients do not fit 64 bits: "
-            "choose an epsilon that is less extreme"
-        )
-    largest = (2**bits - 1) // max(1, task.clients)
-    terms = Terms(task.clients, task.rounds + 1 + plan.moment_rounds, largest, settings.dropouts, settings.colluders)
-    return SecureTerms(terms, largest - tail)
+    largest = _ROOM * (task.schema.rows or _FALLBACK_ROWS) * max(plan.unit, plan.marginal_unit, *of_linear)
+    mechanisms = [plan.marginals, plan.sums, *([plan.linear.moments] if plan.linear else [])]
+    return terms_for(task, task.rounds + 1 + plan.moment_rounds, mechanisms, draws, largest)
 
 
 def work(task: Task) -> Work:
     """The trees of one round, whose depth the server's message says."""
-    return Work(nodes=Limits.complete(plan_of(task).trees_per_round, MAX_DEPTH).nodes)
+    plan = plan_of(task) if task.unit is PrivacyUnit.RECORD else client_plan_of(task)
+    return Work(nodes=Limits.complete(plan.trees_per_round, MAX_DEPTH).nodes)

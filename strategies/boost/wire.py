@@ -10,7 +10,6 @@ import numpy as np
 from dpforest.boosting import BoostPlan, Layout, Round, Standard, Start, Structure
 from dpforest.boosting.booster import LARGEST_WEIGHT
 from dpforest.boosting.columns import Columns
-from dpforest.boosting.linear import basis_size
 from dpforest.boosting.settings import MAX_DEPTH, LinearPlan
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.schema import MOST_ROWS, Schema
@@ -141,6 +140,11 @@ def write_round(start: Start | None, first: int, past: list[Round], structure: S
 def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
     """What the server asks, with every shape, index and number checked.
 
+    Parameters
+    ----------
+    schema : Schema
+        Of the columns that trees ask.
+
     Raises
     ------
     BadMessage
@@ -185,9 +189,9 @@ def read_round(arrays: Arrays, schema: Schema, plan: BoostPlan) -> Asked:
 
 
 def _past_coefficients(arrays: Arrays, rounds: int, schema: Schema, plan: BoostPlan) -> np.ndarray:
-    if not plan.linear:
-        return np.zeros((rounds, 0, schema.n_outputs), dtype=np.float32)
-    shape = (rounds, basis_size(Columns(schema)), schema.n_outputs)
+    shape = (rounds, plan.n_coefficients(schema), schema.n_outputs)
+    if not plan.n_coefficients(schema):
+        return np.zeros(shape, dtype=np.float32)
     coefficients = _take(arrays, _PAST_COEFFICIENTS, "f", shape).astype(np.float32, copy=False)
     if (np.abs(coefficients) > LARGEST_WEIGHT).any():
         raise BadMessage(f"a coefficient changes by more than {LARGEST_WEIGHT:g}")
@@ -300,6 +304,27 @@ def _most_records(schema: Schema, parties: int) -> int:
 def _room(mechanism: SumsNoise, parties: int, cells: int = 1) -> float:
     """What noise and rounding can make of the sum of so many cells of so many parties."""
     return mechanism.tail(_CHANCE, parties * cells) + parties * cells * _sent_unit(mechanism.variance**0.5)
+
+
+def check_vectors(sums: np.ndarray, longest: int, mechanism: SumsNoise, parties: int) -> None:
+    """Refuse a sum of clients' vectors of bounded length that noise cannot explain.
+
+    Parameters
+    ----------
+    longest : int
+        Squared length of one client's vector.
+    mechanism : mechanism
+        What noises each of them.
+    parties : int
+        Clients in the sum.
+
+    Raises
+    ------
+    BadMessage
+    """
+    most = parties * math.sqrt(longest) + _room(mechanism, parties)
+    if (np.abs(sums.astype(np.float64)) > most).any():
+        raise BadMessage(f"a sum has numbers beyond {most:.3g}, which neither {parties} clients nor noise explain")
 
 
 def _sent_unit(deviation: float) -> int:

@@ -81,7 +81,7 @@ class Account:
 def _singles(entries: Iterable[Entry]) -> Counter[Entry]:
     found: Counter[Entry] = Counter()
     for entry in entries:
-        found[replace(entry, times=1)] += entry.times
+        found[entry.single] += entry.times
     return found
 
 

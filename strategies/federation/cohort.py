@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpforest.errors import DPForestError
@@ -25,7 +25,12 @@ class Cohort:
     total: int
 
 
-def choose_cohort(nodes: Mapping[int, int], roles: Sequence[str], own_tests: bool = True) -> Cohort:
+def choose_cohort(
+    nodes: Mapping[int, int],
+    roles: Sequence[str],
+    own_tests: bool = True,
+    sampled: Callable[[list[int]], list[int]] = list,
+) -> Cohort:
     """Nodes for clients with these roles: ``train``, ``test`` or ``unused``.
 
     Parameters
@@ -36,6 +41,8 @@ def choose_cohort(nodes: Mapping[int, int], roles: Sequence[str], own_tests: boo
         By client.
     own_tests : bool
         Whether clients that train have test rows of their own.
+    sampled : callable of list of int to list of int
+        Which of the clients that have test rows evaluate; all by default.
 
     Raises
     ------
@@ -48,7 +55,5 @@ def choose_cohort(nodes: Mapping[int, int], roles: Sequence[str], own_tests: boo
             f"number them from 0 without gaps, by the partition-id of their configurations"
         )
     train = {client: nodes[client] for client, role in enumerate(roles) if role == "train"}
-    test = {
-        client: nodes[client] for client, role in enumerate(roles) if role == "test" or (role == "train" and own_tests)
-    }
-    return Cohort(train, test, len(roles))
+    tested = [client for client, role in enumerate(roles) if role == "test" or (role == "train" and own_tests)]
+    return Cohort(train, {client: nodes[client] for client in sampled(tested)}, len(roles))

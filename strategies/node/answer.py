@@ -17,7 +17,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from dpforest.errors import DPForestError
-from dpforest.guarantee import PrivacyUnit
+from dpforest.guarantee import PrivacyUnit, TrustModel
 from dpforest.ledger import Ledger
 from dpforest.noise import Noise, Secure, Seeded
 from dpforest.schema import FROM_DATA, Schema
@@ -195,8 +195,8 @@ def _train(asked: _Asked) -> RecordDict:
     task = _client_task(asked)
     try:
         X, y = asked.rows("train")
-        if not len(X) and (task.simulated or not _may_protect_records(asked.plan)):
-            # On a real node this answer tells none from one, so whatever may protect one learns from none.
+        if not len(X) and (task.simulated or not _hides_rows(asked.plan)):
+            # On a real node this answer tells none from one, so whatever promises anything about one learns from none.
             raise BadMessage("this client has no training rows")
         update = asked.plan.method.client().train(task, X, y, asked.arrays)
         return update_content(update, asked.client, task.ledger, "seeded" if asked.is_seeded else "secure")
@@ -209,10 +209,11 @@ def _train(asked: _Asked) -> RecordDict:
         _keep_ledger(asked.context, task.ledger)
 
 
-def _may_protect_records(plan: RunPlan) -> bool:
-    """Whether a ledger may guarantee something about single records, by the client alone or by sums over clients."""
+def _hides_rows(plan: RunPlan) -> bool:
+    """Whether a ledger may guarantee something against the server, so that it must not learn whether there are rows."""
     protection = plan.protection
-    return protection.by_client_alone or (plan.method.uses_budget and protection.unit.kind is PrivacyUnit.RECORD)
+    hidden = protection.unit.kind is PrivacyUnit.RECORD or protection.trust.kind is not TrustModel.CENTRAL
+    return protection.by_client_alone or (plan.method.uses_budget and hidden)
 
 
 def _may_show_rows(error: Exception) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest, Limits, concatenate, feature_importances, pack, unpack
-from dpforest.growers import ResolvedSettings, balance_votes, finish_classifier, planned_entries, resolve
+from dpforest.growers import balance_votes, finish_classifier, planned_entries, resolve
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
@@ -29,28 +31,31 @@ class OneShotServer(ServerSide):
         self._epsilon = task.budget.epsilon * (1 - COUNT_SHARE if self._settings.rows == "noised" else 1)
         self._forest: Forest | None = None
         self._received: dict[int, Forest] = {}
+        # Thousands of clients may have the same number of rows.
+        self._resolve = lru_cache(maxsize=128)(lambda rows: resolve(task.settings, self._epsilon, rows))
+        self._plan = lru_cache(maxsize=128)(self._planned_for)
 
     @property
     def exchanges(self) -> int:
         return 1
 
     def planned(self) -> list[Entry]:
-        return self._planned({})
+        return list(self._plan(self._rows({})))
 
     def signal(self) -> Signal:
         schema = self.task.schema
         rows = self._settings.public_rows(schema)
-        return grown_signal(self._resolved({}), self._epsilon, rows, schema, self.task.clients)
+        return grown_signal(self._resolve(rows), self._epsilon, rows, schema, self.task.clients)
 
     def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
         # How many trees there are, and how deep, may follow from the client's own noised number of rows.
-        return Charges(each=self._planned(dict(update.metrics) if update else {}))
+        return Charges(each=self._plan(self._rows(update.metrics if update else {})))
 
-    def _planned(self, metrics: dict[str, float]) -> list[Entry]:
-        entries = planned_entries(self._resolved(metrics), self._epsilon, self.task.schema)
+    def _planned_for(self, rows: int) -> tuple[Entry, ...]:
+        entries = planned_entries(self._resolve(rows), self._epsilon, self.task.schema)
         if self._settings.rows == "noised":
             entries.insert(0, DiscreteLaplaceCounts(COUNT_SHARE * self.task.budget.epsilon).entry("number of rows"))
-        return entries
+        return tuple(entries)
 
     def check(self, update: ClientUpdate) -> None:
         self._received[update.client] = self._read(update)
@@ -74,17 +79,17 @@ class OneShotServer(ServerSide):
         assert self._forest is not None
         save_forest(self._forest, folder)
 
-    def _resolved(self, metrics: dict[str, float]) -> ResolvedSettings:
+    def _rows(self, metrics: Mapping[str, float]) -> int:
         rows = self._settings.public_rows(self.task.schema)
         if self._settings.rows == "noised" and "rows" in metrics:
             if not 1 <= metrics["rows"] <= MOST_ROWS:
                 raise DPForestError(f"the noised row count {metrics['rows']} is not between 1 and {MOST_ROWS}")
             rows = int(metrics["rows"])
-        return resolve(self._settings, self._epsilon, rows)
+        return rows
 
     def _read(self, update: ClientUpdate) -> Forest:
         """One client's trees as probabilities; raises InvalidForest if they are not sound."""
-        settings = self._resolved(dict(update.metrics))
+        settings = self._resolve(self._rows(update.metrics))
         limits = Limits.complete(settings.trees, settings.depth)
         counts = unpack(update.arrays, self.task.schema, "counts", limits=limits)
         finished = finish_classifier(

@@ -23,6 +23,9 @@ it. So n >= 2 d + c + 2 is needed, and at least n - d survivors in each round; b
 released: with colluders the server may hold parts enough to restore its sum. The next exchange then only asks who is
 *present*: until enough clients are back, nobody sends a vector, and pays for it, in vain.
 
+From 100 clients on, masks and parts are shared with neighbours on a circle only: `strategies.secure_aggregation.circle`
+has what changes, with its proof. Below, "the other survivors" are then those on its part of the circle.
+
 What stays secret
 -----------------
 *A server that follows the protocol but looks at everything, with c clients.* Of each honest client and round it gets

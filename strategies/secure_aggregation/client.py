@@ -13,7 +13,10 @@ from strategies.secure_aggregation import keys, wire
 from strategies.secure_aggregation.terms import Terms
 from strategies.secure_aggregation.wire import KEY, SELF, Attempt
 
-_ARRAYS = ("private_key", "seeds", "members", "public_keys", "round_keys", "roster", "held", "opened", "vector")
+_ARRAYS = (
+    "private_key", "seeds", "members", "known", "setup", "public_keys", "round_keys", "roster", "held", "opened",
+    "vector",
+)  # fmt: skip
 
 
 class Refused(DPForestError):
@@ -46,6 +49,8 @@ class SecureSummer:
             os.urandom(terms.secrets * 2 * keys.SEED_BYTES), terms.secrets, 2, keys.SEED_BYTES
         ).copy()
         self.members = np.zeros(0, np.int64)
+        self.known = np.zeros(0, np.int64)  # whose keys these are: all members, or those on its part of the circle
+        self.setup = np.zeros(0, np.uint8)
         self.public_keys = np.zeros((0, keys.KEY_BYTES), np.uint8)
         self.round_keys = np.zeros((0, terms.secrets, keys.KEY_BYTES), np.uint8)
         self.roster = np.zeros(0, np.int64)
@@ -108,11 +113,12 @@ class SecureSummer:
         if self.members.size:
             raise Refused("the secrets were shared already; start the run anew to share new ones")
         members = wire.take_clients(message, wire.MEMBERS)
-        m, secrets = len(members), self.terms.secrets
+        known = members if self.terms.circle is None else wire.take_clients(message, wire.KNOWN)
+        m, secrets = len(known), self.terms.secrets
         public_keys = wire.take(message, wire.PUBLIC_KEYS, np.uint8, (m, keys.KEY_BYTES))
         round_keys = wire.take(message, wire.ROUND_KEYS, np.uint8, (m, secrets, keys.KEY_BYTES))
         self._check_enough(members, "members")
-        own = members == self.client
+        own = known == self.client
         if (
             public_keys[own].tobytes() != keys.public_key(self.private_key.tobytes())
             or round_keys[own].tobytes() != self._own_round_keys().tobytes()
@@ -121,8 +127,14 @@ class SecureSummer:
         if len(np.unique(public_keys, axis=0)) < m:
             raise Refused("two clients have the same public key; one of them repeats the other's message")
 
-        setup = wire.setup_digest(self.terms, members, public_keys, round_keys)
-        holders, _ = self.terms.ring(self.client, members.tolist())
+        of_keys = wire.key_hashes(public_keys, round_keys)
+        if self.terms.circle is not None:
+            of_keys = self._checked_hashes(message, members, known, of_keys)
+        setup = wire.setup_digest(self.terms, members, of_keys)
+        arranged = wire.arranged(self.terms, members.tolist(), setup)
+        if known.tolist() != sorted([self.client, *self.terms.partners(self.client, arranged)]):
+            raise Refused("the keys given out are not those of the clients that it shares masks with")
+        holders, _ = self.terms.ring(self.client, arranged)
         parts = np.empty((len(holders), secrets, 2, keys.SEED_BYTES), np.uint8)
         for r in range(secrets):
             for kind in (SELF, KEY):
@@ -130,13 +142,14 @@ class SecureSummer:
                 parts[:, r, kind] = wire.to_array(b"".join(split), len(holders), keys.SEED_BYTES)
         sealed = [
             keys.seal(
-                self._seal_key(setup, public_keys[members == holder].tobytes()),
+                self._seal_key(setup, public_keys[known == holder].tobytes()),
                 part.tobytes(),
                 wire.seal_context(setup, self.client, holder),
             )
             for holder, part in zip(holders, parts, strict=True)
         ]
-        self.members, self.public_keys, self.round_keys = members, public_keys, round_keys
+        self.members, self.known, self.setup = members, known, wire.to_array(setup)
+        self.public_keys, self.round_keys = public_keys, round_keys
         hashes = [wire.part_hashes(part, self.client, holder) for holder, part in zip(holders, parts, strict=True)]
         return {wire.SEALED: wire.to_array(b"".join(sealed), len(holders), -1), wire.PART_HASHES: np.stack(hashes)}
 
@@ -212,7 +225,11 @@ class SecureSummer:
         self._check_enough(survivors, "survivors")
         if not np.isin(survivors, self.roster).all():
             raise Refused(f"survivors {np.setdiff1d(survivors, self.roster).tolist()} are no clients of this run")
-        _, dealers = self.terms.ring(self.client, self.members.tolist())
+        _, dealers = self.terms.ring(self.client, self._arranged())
+        if self.terms.circle is not None:
+            present = np.intersect1d(dealers, self.roster)
+            if len(np.setdiff1d(present, survivors)) > self.terms.most_failing:
+                raise Refused("the survivors lack so many of its neighbours that their sum could not be unmasked")
         parts = [
             self.held[row, attempt.secret(self.terms), SELF if dealer in survivors else KEY]
             for row, dealer in enumerate(dealers)
@@ -225,6 +242,19 @@ class SecureSummer:
         self.held[:, :done] = 0
         self.vector = np.zeros(0, np.int64)
         return reply
+
+    def _arranged(self) -> list[int]:
+        return wire.arranged(self.terms, self.members.tolist(), self.setup.tobytes())
+
+    def _checked_hashes(
+        self, message: Arrays, members: np.ndarray, known: np.ndarray, hashes: np.ndarray
+    ) -> np.ndarray:
+        """Hashes of all members' keys, of which it was shown but some, ``known`` with those ``hashes``."""
+        of_all = wire.take(message, wire.KEY_HASHES, np.uint8, (len(members), keys.KEY_BYTES))
+        at = np.flatnonzero(np.isin(members, known))
+        if len(at) < len(known) or not np.array_equal(of_all[at], hashes):
+            raise Refused("the keys given out are not those of the hashes of all members' keys")
+        return of_all
 
     def _private_round_keys(self) -> list[bytes]:
         return [keys.round_key(pair[KEY].tobytes()) for pair in self.seeds]
@@ -258,17 +288,17 @@ class SecureSummer:
         self.roster = roster
 
     def _open_seals(self, message: Arrays, roster: np.ndarray) -> None:
-        _, dealers = self.terms.ring(self.client, self.members.tolist())
+        _, dealers = self.terms.ring(self.client, self._arranged())
         present = [(row, dealer) for row, dealer in enumerate(dealers) if dealer in roster]
         shape = (len(present), wire.sealed_bytes(self.terms))
         sealed = wire.take(message, wire.SEALED, np.uint8, shape)
-        setup = wire.setup_digest(self.terms, self.members, self.public_keys, self.round_keys)
+        setup = self.setup.tobytes()
         held = np.zeros((len(dealers), self.terms.secrets, 2, keys.SEED_BYTES), np.uint8)
         opened = np.zeros((len(dealers), keys.KEY_BYTES), np.uint8)
         errors = []
         for (row, dealer), box in zip(present, sealed, strict=True):
             try:
-                key = self._seal_key(setup, self.public_keys[self.members == dealer].tobytes())
+                key = self._seal_key(setup, self.public_keys[self.known == dealer].tobytes())
                 content = keys.unseal(key, box.tobytes(), wire.seal_context(setup, dealer, self.client))
             except keys.BadKey as error:
                 errors.append(error)
@@ -276,7 +306,7 @@ class SecureSummer:
             held[row] = wire.to_array(content, *held.shape[1:])
             opened[row] = wire.opened_digest(wire.part_hashes(held[row], dealer, self.client))
         # So many clients cannot lie: the server or this client has other keys or terms than the rest.
-        if len(errors) > self.terms.dropouts:
+        if len(errors) > self.terms.most_failing:
             raise errors[0]
         self.held, self.opened = held, opened
 
@@ -293,14 +323,13 @@ class SecureSummer:
         return vector
 
     def _masked(self, attempt: Attempt, vector: np.ndarray) -> np.ndarray:
-        setup = wire.setup_digest(self.terms, self.members, self.public_keys, self.round_keys)
-        salt = wire.mask_salt(setup, self.roster, attempt)
+        salt = wire.mask_salt(self.setup.tobytes(), self.roster, attempt)
         masked = self.terms.field.encode(vector)
         add = self.terms.field.add_mask
         own = self.seeds[attempt.secret(self.terms), SELF].tobytes()
         add(masked, wire.self_mask(own, salt, self.client), 1)
         private = keys.round_key(self.seeds[attempt.secret(self.terms), KEY].tobytes())
-        for peer, theirs in zip(self.members.tolist(), self.round_keys[:, attempt.secret(self.terms)], strict=True):
+        for peer, theirs in zip(self.known.tolist(), self.round_keys[:, attempt.secret(self.terms)], strict=True):
             if peer != self.client and peer in self.roster:
                 key = wire.pair_mask(private, theirs.tobytes(), salt, self.client, peer)
                 add(masked, key, wire.pair_sign(self.client, peer))

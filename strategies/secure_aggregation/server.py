@@ -100,6 +100,9 @@ class SumCollector:
         self._sealed: dict[int, dict[int, np.ndarray]] = {}  # by dealer and holder
         self._part_hashes: dict[int, dict[int, np.ndarray]] = {}  # by dealer and holder
         self._complaints: dict[int, set[int]] = {}  # by dealer: holders that found other parts in their seals
+        self._key_hashes = np.zeros((0, keys.KEY_BYTES), np.uint8)
+        self._setup = b""
+        self._arranged: list[int] = []  # members in the order in which they share
         self._roster: list[int] = []
         self._known_roster: dict[int, list[int]] = {}  # by client that has the parts that it holds
         self._survivors: list[int] = []
@@ -128,12 +131,7 @@ class SumCollector:
         if self.phase is Phase.ADVERTISE:
             return {wire.CHALLENGE: wire.to_array(keys.public_key(self._challenge))}
         if self.phase is Phase.SHARE:
-            adverts = [self._adverts[member] for member in self._members]
-            return {
-                wire.MEMBERS: np.array(self._members, np.int64),
-                wire.PUBLIC_KEYS: np.stack([advert.public_key for advert in adverts]),
-                wire.ROUND_KEYS: np.stack([advert.round_keys for advert in adverts]),
-            }
+            return self._keys_for(client)
         if self.phase in (Phase.MASK, Phase.MASK_AGAIN):
             content: dict[str, np.ndarray] = {wire.ROUND: self._attempt.to_array()}
             if self._known_roster.get(client) != self._roster:
@@ -162,13 +160,13 @@ class SumCollector:
         if self.phase is Phase.ADVERTISE:
             self._check_advert(client, reply)
         elif self.phase is Phase.SHARE:
-            holders, _ = self.terms.ring(client, self._members)
+            holders, _ = self.terms.ring(client, self._arranged)
             wire.take(reply, wire.SEALED, np.uint8, (len(holders), wire.sealed_bytes(self.terms)))
             wire.take(reply, wire.PART_HASHES, np.uint8, (len(holders), secrets, 2, keys.SEED_BYTES))
         elif self.phase in (Phase.MASK, Phase.MASK_AGAIN):
             wire.take(reply, wire.MASKED, self.terms.field.dtype, (self.length,))
             if client not in self._known_roster:
-                _, dealers = self.terms.ring(client, self._members)
+                _, dealers = self.terms.ring(client, self._arranged)
                 wire.take(reply, wire.OPENED, np.uint8, (len(dealers), keys.KEY_BYTES))
         elif self.phase is Phase.UNMASK:
             self._check_parts(client, reply)
@@ -241,8 +239,21 @@ class SumCollector:
 
     def _held_by(self, client: int) -> list[int]:
         """Clients of the roster whose parts a client holds, in the order in which it returns them."""
-        _, dealers = self.terms.ring(client, self._members)
-        return [dealer for dealer in dealers if dealer in self._roster]
+        _, dealers = self.terms.ring(client, self._arranged)
+        roster = set(self._roster)
+        return [dealer for dealer in dealers if dealer in roster]
+
+    def _keys_for(self, client: int) -> Arrays:
+        """The keys of those that a client shares masks with, and its own."""
+        known = sorted([client, *self.terms.partners(client, self._arranged)])
+        content = {
+            wire.MEMBERS: np.array(self._members, np.int64),
+            wire.PUBLIC_KEYS: np.stack([self._adverts[member].public_key for member in known]),
+            wire.ROUND_KEYS: np.stack([self._adverts[member].round_keys for member in known]),
+        }
+        if self.terms.circle is None:
+            return content
+        return {**content, wire.KNOWN: np.array(known, np.int64), wire.KEY_HASHES: self._key_hashes}
 
     def _kind(self, client: int) -> int:
         """Which of its two secrets is to be restored."""
@@ -291,12 +302,18 @@ class SumCollector:
                 self.liars.update(dict.fromkeys(sharing, f"has a public key in common: clients {words}"))
         self._adverts = {client: advert for client, advert in adverts.items() if client not in self.liars}
         self._require(len(self._adverts))
+        self._key_hashes = wire.key_hashes(
+            np.stack([advert.public_key for advert in self._adverts.values()]),
+            np.stack([advert.round_keys for advert in self._adverts.values()]),
+        )
+        self._setup = wire.setup_digest(self.terms, np.array(self._members, np.int64), self._key_hashes)
+        self._arranged = wire.arranged(self.terms, self._members, self._setup)
         self.phase = Phase.SHARE
 
     def _take_shares(self, replies: Mapping[int, Arrays]) -> None:
         self._require(len(replies))
         for client, reply in sorted(replies.items()):
-            holders, _ = self.terms.ring(client, self._members)
+            holders, _ = self.terms.ring(client, self._arranged)
             self._sealed[client] = dict(zip(holders, reply[wire.SEALED], strict=True))
             self._part_hashes[client] = dict(zip(holders, reply[wire.PART_HASHES], strict=True))
         self._roster = list(self._sealed)
@@ -336,12 +353,12 @@ class SumCollector:
         return None
 
     def _note_complaints(self, replies: Mapping[int, Arrays]) -> None:
-        """Take what new holders found in their seals, and see who must have lied if no more than `dropouts` fail."""
+        """Take what new holders found in their seals, and see who must have lied if no more fail than may."""
         complaining: dict[int, set[int]] = {}
         for holder, reply in replies.items():
             if holder in self._known_roster:
                 continue
-            _, dealers = self.terms.ring(holder, self._members)
+            _, dealers = self.terms.ring(holder, self._arranged)
             for dealer, opened in zip(dealers, reply[wire.OPENED], strict=True):
                 if dealer not in self._roster:
                     continue
@@ -351,11 +368,15 @@ class SumCollector:
         if not self._may_explain(len(replies)):
             return
         for holder, accused in complaining.items():
-            if len(accused) > self.terms.dropouts:
+            if len(accused) > self.terms.most_failing:
                 self.liars[holder] = f"says that the seals of {len(accused)} clients hold no sound parts"
         for dealer, holders in self._complaints.items():
             sound = set(replies) - holders - set(self.liars) - {dealer}
-            if len(sound) + 1 < self.terms.least_survivors:
+            if self.terms.circle is not None:
+                too_few = len(sound.intersection(self.terms.partners(dealer, self._arranged))) < self.terms.threshold
+            else:
+                too_few = len(sound) + 1 < self.terms.least_survivors
+            if too_few:
                 self._blame_for_seals(dealer)
 
     def _may_explain(self, answered: int) -> bool:
@@ -399,21 +420,14 @@ class SumCollector:
 
     def _unmasked(self, replies: Mapping[int, Arrays]) -> Total:
         seeds = self._restored(replies)
-        members = np.array(self._members, np.int64)
-        setup = wire.setup_digest(
-            self.terms,
-            members,
-            np.stack([advert.public_key for advert in self._adverts.values()]),
-            np.stack([advert.round_keys for advert in self._adverts.values()]),
-        )
-        salt = wire.mask_salt(setup, np.array(self._roster, np.int64), self._attempt)
+        salt = wire.mask_salt(self._setup, np.array(self._roster, np.int64), self._attempt)
         total, add = self._masked_sum, self.terms.field.add_mask
         for client, seed in seeds.items():
             if self._kind(client) == SELF:
                 add(total, wire.self_mask(seed, salt, client), -1)
                 continue
             private = keys.round_key(seed)
-            for peer in self._survivors:
+            for peer in set(self.terms.partners(client, self._arranged)).intersection(self._survivors):
                 theirs = self._adverts[peer].round_keys[self._attempt.secret(self.terms)].tobytes()
                 add(total, wire.pair_mask(private, theirs, salt, peer, client), -wire.pair_sign(peer, client))
         values = self.terms.field.decode(total)
@@ -431,7 +445,7 @@ class SumCollector:
         for holder, reply in replies.items():
             for dealer, part in zip(self._held_by(holder), reply[wire.PARTS], strict=True):
                 if holder not in self._complaints.get(dealer, ()):
-                    holders, _ = self.terms.ring(dealer, self._members)
+                    holders, _ = self.terms.ring(dealer, self._arranged)
                     parts[dealer][holders.index(holder) + 1] = part.tobytes()
         seeds, wrong = {}, []
         for client, known in parts.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpforest.errors import DPForestError
+from strategies.secure_aggregation.circle import Circle, circle_for
 from strategies.secure_aggregation.field import Field
 
 
@@ -76,7 +77,30 @@ class Terms:
     @property
     def threshold(self) -> int:
         """Parts that restore a secret."""
-        return self.dropouts + self.colluders + 1
+        return self.circle.threshold if self.circle else self.dropouts + self.colluders + 1
+
+    @cached_property
+    def circle(self) -> Circle | None:
+        """With whom clients share where they are many; None if all share masks with all."""
+        return circle_for(self.clients, self.dropouts, self.colluders, self.secrets)
+
+    @property
+    def most_failing(self) -> int:
+        """Holders of one client's parts, and clients whose parts one holds, that are missing or lie at most."""
+        return self.circle.neighbours - self.circle.threshold if self.circle else self.dropouts
+
+    def partners(self, client: int, members: Sequence[int]) -> list[int]:
+        """With whom a client shares masks.
+
+        Parameters
+        ----------
+        members : sequence of int
+            In the order of `strategies.secure_aggregation.wire.arranged`.
+        """
+        if self.circle is None:
+            return [member for member in members if member != client]
+        at, n = list(members).index(client), len(members)
+        return [members[(at + sign * s) % n] for s in range(1, self.circle.neighbours // 2 + 1) for sign in (1, -1)]
 
     def ring(self, client: int, members: Sequence[int]) -> tuple[list[int], list[int]]:
         """Who holds parts of a client's secrets, and whose parts the client holds.
@@ -85,7 +109,7 @@ class Terms:
         ----------
         client : int
         members : sequence of int
-            All that advertised keys, ascending.
+            All that advertised keys, in the order of `strategies.secure_aggregation.wire.arranged`.
 
         Returns
         -------
@@ -93,6 +117,9 @@ class Terms:
             The s-th holder, counted from 1, has the part with index s. The client has the part with index s of
             the s-th dealer.
         """
+        if self.circle is not None:
+            partners = self.partners(client, members)
+            return partners, partners
         at, n = list(members).index(client), len(members)
         steps = range(1, min(2 * self.dropouts + self.colluders + 1, n - 1) + 1)
         return [members[(at + s) % n] for s in steps], [members[(at - s) % n] for s in steps]

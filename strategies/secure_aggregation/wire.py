@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from strategies.secure_aggregation.terms import Terms
 CHALLENGE, POSSESSION = "secure.challenge", "secure.possession"
 PUBLIC_KEY, ROUND_KEYS, COMMITMENTS = "secure.public_key", "secure.round_keys", "secure.commitments"
 MEMBERS, PUBLIC_KEYS = "secure.members", "secure.public_keys"
+KNOWN, KEY_HASHES = "secure.known", "secure.key_hashes"
 ROSTER, SEALED = "secure.roster", "secure.sealed"
 PART_HASHES, OPENED = "secure.part_hashes", "secure.opened"
 ROUND, MASKED, SURVIVORS, PARTS = "secure.round", "secure.masked", "secure.survivors", "secure.parts"
@@ -95,19 +97,41 @@ def take_clients(arrays: Arrays, name: str) -> np.ndarray:
     return clients
 
 
-def setup_digest(terms: Terms, members: np.ndarray, public_keys: np.ndarray, round_keys: np.ndarray) -> bytes:
+def key_hashes(public_keys: np.ndarray, round_keys: np.ndarray) -> np.ndarray:
+    """Hash of each client's public keys, shape (m, 32).
+
+    Parameters
+    ----------
+    public_keys : ndarray of shape (m, 32)
+    round_keys : ndarray of shape (m, secrets, 32)
+    """
+    hashes = [
+        hashlib.sha256(own.tobytes() + np.ascontiguousarray(others).tobytes()).digest()
+        for own, others in zip(public_keys, round_keys, strict=True)
+    ]
+    return to_array(b"".join(hashes), len(hashes), 32)
+
+
+def setup_digest(terms: Terms, members: np.ndarray, hashes: np.ndarray) -> bytes:
     """Binds every seal to the terms and keys that its sender was shown.
 
     Parameters
     ----------
     members : ndarray of shape (m,)
-    public_keys : ndarray of shape (m, 32)
-    round_keys : ndarray of shape (m, secrets, 32)
+    hashes : ndarray of shape (m, 32)
+        `key_hashes` of theirs.
     """
     digest = hashlib.sha256(repr(terms).encode())
-    for array in (members, public_keys, round_keys):
+    for array in (members, hashes):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.digest()
+
+
+def arranged(terms: Terms, members: Sequence[int], setup: bytes) -> list[int]:
+    """The members in the order in which they share: ascending, or where they are on a circle, as a hash of all says."""
+    if terms.circle is None:
+        return list(members)
+    return sorted(members, key=lambda member: hashlib.sha256(setup + f"place of {member}".encode()).digest())
 
 
 def mask_salt(setup: bytes, roster: np.ndarray, attempt: Attempt) -> bytes:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,20 +14,28 @@ from scipy import stats
 
 pytest.importorskip("tensorflow")
 
+from baselines.dp_fedavg.client import UPDATE, DpFedAvgClient
+from baselines.dp_fedavg.releases import vector_plan
 from baselines.dp_fedavg.server import DpFedAvgServer
 from dpforest.errors import BudgetExceeded, DPForestError
+from dpforest.forest import load
 from dpforest.ledger import Budget, total_epsilon
+from dpforest.mechanisms import DiscreteGaussianSums
+from dpforest.noise import Secure
 from fl_app.engine.in_process import InProcessGrid
 from strategies.federation.result import FederatedResult
 from strategies.federation.strategy import MethodStrategy
 from strategies.method import Arrays, ClientUpdate, TooFewClients
 from strategies.plan import MethodPlan
 
-SEEDED = {"server_noise": "seeded", "optimizer": "adam", "learning_rate": 0.02}
+SEEDED = {
+    "server_noise": "seeded", "optimizer": "adam", "learning_rate": 0.02, "standardize": "public", "update": "clip",
+    "balance": 0.0,
+}  # fmt: skip
 
 
 def begin(**options: Any) -> Federation:
-    return start("dp_fedavg", **(SEEDED | options))
+    return start("dp_fedavg", **(SEEDED | {"trust": "central"} | options))
 
 
 def flat(federation: Federation, arrays: Arrays) -> np.ndarray:
@@ -208,18 +218,18 @@ def _silent(message: Message, context: Context) -> Message:
 
 @pytest.mark.parametrize(("name", "ends"), [("fedavg", True), ("dp_fedavg", False)])
 def test_the_end_of_a_run_says_nothing_about_a_client_that_is_protected(name: str, ends: bool) -> None:
-    # Of one client that was asked none answers, and half are needed: only a method without a guarantee may stop.
-    federation = start(name, clients=1, **({} if ends else {"server_noise": "seeded"}))
+    # Of the clients that were asked none answers, and half are needed: only a method without a guarantee may stop.
+    federation = start(name, clients=4, **({} if ends else {"server_noise": "seeded"}))
     plan = MethodPlan(name, {"hidden": [8]} | ({} if ends else SEEDED), federation.task.schema, 4.0, 1e-5, rounds=1)
-    strategy = MethodStrategy(plan, FederatedResult, nodes={0: 1000})
+    strategy = MethodStrategy(plan, FederatedResult, nodes={client: 1000 + client for client in range(4)})
     if ends:
         with pytest.raises(TooFewClients):
-            strategy.start(InProcessGrid(_silent, 1))  # type: ignore[arg-type]
+            strategy.start(InProcessGrid(_silent, 4))  # type: ignore[arg-type]
     else:
-        result = strategy.start(InProcessGrid(_silent, 1))  # type: ignore[arg-type]
+        result = strategy.start(InProcessGrid(_silent, 4))  # type: ignore[arg-type]
         assert len(result.arrays)
         lost = [failure.reason for failure in result.failures]
-        assert lost == ["no answer in time", "no answer to the evaluation in time"]
+        assert lost == ["no answer in time"] * 4 + ["silent since it gave no answer in time"] * 4
 
 
 def test_a_client_that_diverges_counts_as_a_zero_update() -> None:
@@ -227,3 +237,153 @@ def test_a_client_that_diverges_counts_as_a_zero_update() -> None:
     federation.exchange(1, {client: rows(client) for client in range(4)})
     assert len(federation.failures) == 4
     assert all(np.isfinite(array).all() for array in federation.model.values())
+
+
+OWN = {
+    "hidden": [],
+    "optimizer": "sgd",
+    "standardize": "own",
+    "update": "unit",
+    "balance": 0.5,
+    "server_noise": "seeded",
+}
+
+
+@pytest.mark.parametrize("own_scale", ["z", "ranks"])
+@pytest.mark.parametrize("trust", ["local", "central"])
+def test_directions_of_clients_on_their_own_scale_are_learned_from(trust: str, own_scale: str) -> None:
+    federation = run("dp_fedavg", trust=trust, budget=Budget(math.inf), rounds=8, own_scale=own_scale, **OWN)
+    assert not federation.failures
+    assert federation.accuracy() > 0.85
+
+
+def test_a_unit_update_has_length_one_whatever_was_learned() -> None:
+    federation = start("dp_fedavg", budget=Budget(math.inf), clients=4, server_learning_rate=1.0, **OWN)
+    size = federation.server.architecture.size  # type: ignore[attr-defined]
+    moved = [
+        federation.server.architecture.unflatten(length * np.eye(size)[0])  # type: ignore[attr-defined]
+        for length in (1e-6, 50.0)
+    ]
+    step = noise_of(federation, [ClientUpdate(weights, {}, client) for client, weights in enumerate(moved)])
+    assert step == pytest.approx(2 / 4 * np.eye(size)[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("update", ["unit", "clip"])
+@pytest.mark.parametrize("noise", ["seeded", "secure"])
+def test_without_a_trusted_server_a_client_pays_for_each_update_and_no_more(update: str, noise: str) -> None:
+    options = {**OWN, "update": update}
+    federation = start("dp_fedavg", trust="local", rounds=2, clients=6, **options)
+    plan = vector_plan(federation.task)
+    seen = []
+    for round_, (X, y) in enumerate([rows(0), (rows(0)[0][:0], rows(0)[1][:0])], start=1):
+        view = federation.view(0, round_, {})
+        if noise == "secure":
+            view = replace(view, noise=lambda purpose: Secure())
+        update_ = DpFedAvgClient().train(view, X, y, federation.model)
+        federation.server.check(ClientUpdate(update_.arrays, {}, 0))
+        seen.append(update_.arrays[UPDATE])
+    assert federation.ledgers[0].entries == tuple(federation.server.planned())
+    assert 0.999 * 4 < total_epsilon(federation.ledgers[0].entries, 1e-5) <= 4
+    # Of the same kind with rows and without: only the noise stands out.
+    assert {(each.dtype, each.shape) for each in seen} == {(np.dtype(np.int64), (15,))}
+    with pytest.raises(BudgetExceeded):
+        DpFedAvgClient().train(federation.view(0, 3, {}), *rows(0), federation.model)
+    assert plan.sums.squared_sensitivity == plan.units**2
+
+
+def loss(is_there: bool, seed: int, halved: bool) -> float:
+    """How much likelier two updates are with the client's rows than without any, as a logarithm."""
+    federation = start("dp_fedavg", trust="local", rounds=2, budget=Budget(8.0, 9e-4), clients=8, seed=seed, **OWN)
+    plan = vector_plan(federation.task)
+    X, y = rows(0, 12)
+    empty, original, exact = (X[:0], y[:0]), DiscreteGaussianSums.release, []
+
+    def release(mechanism: Any, values: np.ndarray, *rest: Any) -> np.ndarray:
+        exact.append(values)
+        shown = original(mechanism, values, *rest)
+        return values + np.rint((shown - values) / 2).astype(np.int64) if halved else shown
+
+    total = 0.0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DiscreteGaussianSums, "release", release)
+        for round_ in (1, 2):
+            sent = DpFedAvgClient().train(
+                federation.view(0, round_, {}), *((X, y) if is_there else empty), federation.model
+            )
+            DpFedAvgClient().train(federation.view(1, round_, {}), *(empty if is_there else (X, y)), federation.model)
+            shown = sent.arrays[UPDATE]
+            sums, others = exact[-2:]
+            total += ((shown - others) ** 2 - (shown - sums) ** 2).sum() / (2 * plan.sums.variance)
+            # The next question depends on what was shown.
+            flat = federation.server.architecture.flatten(federation.model) + shown / plan.units  # type: ignore[attr-defined]
+            federation.model = federation.server.architecture.unflatten(flat)  # type: ignore[attr-defined]
+    return (4 if halved else 1) * (total if is_there else -total)
+
+
+@pytest.mark.parametrize("halved", [False, True])
+def test_a_whole_run_keeps_its_promise_to_a_client_that_is_replaced_by_nothing(halved: bool) -> None:
+    with_, without = (np.array([loss(there, seed, halved) for seed in range(40)]) for there in (True, False))
+    excess = (with_ > 8).mean() - math.exp(8) * (without > 8).mean()
+    if halved:
+        assert excess > 0.2, "half the noise is found out"
+    else:
+        assert excess < 9e-4 + 0.1
+
+
+def test_shared_noise_comes_to_that_of_one_client() -> None:
+    local, shared = (
+        vector_plan(start("dp_fedavg", trust=trust, clients=6, **OWN).task).sums for trust in ("local", "shared")
+    )
+    assert 6 * shared.variance / shared.squared_sensitivity == pytest.approx(
+        local.variance / local.squared_sensitivity, rel=1e-3
+    )
+
+
+def test_a_shared_run_learns_from_sums_alone() -> None:
+    federation = start("dp_fedavg", trust="shared", budget=Budget(math.inf), rounds=5, **OWN)
+    data = {client: rows(client) for client in range(4)}
+    data[3] = (data[3][0][:0], data[3][1][:0])
+    exchange = 0
+    while not federation.server.finished:
+        exchange += 1
+        secure_exchange(federation, exchange, data)
+    assert exchange == federation.server.exchanges == 12
+    assert federation.accuracy() > 0.8
+    assert "left_out" not in federation.server.report()
+
+
+def secure_exchange(federation: Federation, exchange: int, data: Any) -> None:
+    """One exchange in which each client has a message of its own."""
+    server, updates = federation.server, []
+    for client in server.participants(exchange, sorted(data)):
+        arrays = server.arrays_for(exchange, client)
+        assert arrays is not None
+        view = federation.view(client, exchange, dict(server.config(exchange, client)))
+        update = DpFedAvgClient().train(view, *data[client], arrays)
+        updates.append(ClientUpdate(update.arrays, update.metrics, client))
+        server.check(updates[-1])
+    federation.model = server.aggregate(exchange, updates) or federation.model
+
+
+@pytest.mark.parametrize("options", [{"clients_per_round": 2}, {"adaptive_clip": True, "update": "clip"}])
+def test_what_needs_a_trusted_server_is_refused_without_one(options: dict[str, Any]) -> None:
+    with pytest.raises(DPForestError, match=r"use privacy\.trust=central"):
+        start("dp_fedavg", trust="shared", **{**OWN, **options})
+
+
+def test_two_clients_are_told_from_which_epsilon_on_something_could_be_learned() -> None:
+    with pytest.raises(DPForestError, match=r"nothing can be learned.*from epsilon 4\.6 on"):
+        start("dp_fedavg", clients=2, trust="shared", budget=Budget(1.0, 1e-5), **OWN)
+
+
+@pytest.mark.parametrize("own_scale", ["z", "ranks"])
+def test_a_linear_model_is_also_saved_as_a_forest_that_reads_a_new_person(tmp_path: Path, own_scale: str) -> None:
+    federation = run("dp_fedavg", trust="local", rounds=4, clients=6, own_scale=own_scale, **OWN)
+    federation.server.save(tmp_path)
+    forest = load(tmp_path / "forest.json")
+    X, _ = rows(77, 40)
+    assert forest.predict_proba(forest.of_person(X.astype(np.float32))) == pytest.approx(
+        federation.predict(0, X.astype(np.float32)), abs=1e-4
+    )
+    said = json.loads((tmp_path / "network.json").read_text())["rows"]
+    assert (said["standardize"], said["own_scale"], said["schema"]["target"]) == ("own", own_scale, "target")

@@ -222,25 +222,38 @@ def test_optimizers_step_as_written_down() -> None:
 
 def test_the_rate_halves_where_the_gradient_has_turned_and_noise_does_not_explain_it() -> None:
     forth, back = np.array([1.0, 0.0], dtype=np.float32), np.array([-1.0, 0.1], dtype=np.float32)
-    sgd = HalvingSgd(0.8, 0.9, 2, least=0.3, noise=0.1)
+    sgd = HalvingSgd(0.8, 0.9, 2, least=0.3, chance=0.1)
     assert sgd.step(forth) == pytest.approx([0.8, 0.0])
     assert sgd.step(back) == pytest.approx([-0.4, 0.04]), "without the velocity that led too far"
     assert sgd.step(forth) == pytest.approx([0.3, 0.0]), "no less than the least"
     assert sgd.step(back) == pytest.approx([-0.3, 0.03])
-    noisy = HalvingSgd(0.8, 0.0, 2, least=0.3, noise=0.4)
+    noisy = HalvingSgd(0.8, 0.0, 2, least=0.3, chance=0.4)
     noisy.step(forth)
     assert noisy.step(back) == pytest.approx([-0.8, 0.08]), "three deviations of noise are farther"
-    small = HalvingSgd(0.1, 0.0, 2, least=0.3, noise=0.0)
+    small = HalvingSgd(0.1, 0.0, 2, least=0.3, chance=0.0)
     small.step(forth)
     assert small.step(back) == pytest.approx([-0.1, 0.01]), "a rate below the least stays"
 
 
 def test_noise_alone_hardly_ever_halves_the_rate() -> None:
     rng = np.random.default_rng(0)
-    sgd = HalvingSgd(1.0, 0.9, 50, least=1e-6, noise=2.0)
+    sgd = HalvingSgd(1.0, 0.9, 50, least=1e-6, chance=2.0)
     for _ in range(400):
         sgd.step(rng.normal(0, 2, 50).astype(np.float32))
     assert sgd.rate >= 0.25
+
+
+def test_which_rows_are_drawn_does_not_halve_the_rate() -> None:
+    """Of heavy tails, each batch has other large gradients: without noise, too, that is no step too far."""
+    features = tuple(Feature(f"x{i}", 0, 1000) for i in range(6))
+    schema = Schema(features, target_range=(-6, 6), rows=750)
+    rng = np.random.default_rng(1)
+    X = np.clip(rng.lognormal(0, 1.5, (2250, 6)), 0, 1000)
+    y = np.clip(np.log(X[:, 0]) + np.log(X[:, 1]), -6, 6)
+    data = {client: (X[client::3], y[client::3]) for client in range(3)}
+    federation = run("dp_sgd", data, rounds=10, clients=3, budget=Budget(100.0, 1e-5), schema=schema, hidden="auto")
+    rates = [float(str(state.config_records["dp_sgd"]["rate"])) for state in federation.states.values()]
+    assert min(rates) >= 0.5
 
 
 def test_features_that_say_the_same_do_not_throw_a_regression_away() -> None:

@@ -210,6 +210,61 @@ def test_a_column_without_any_value() -> None:
         make(PrivateBoostClassifier, missing="branch", bounds=None).fit(table, y)
 
 
+BAD_WORDS = {
+    "one category is listed": (
+        {"categories": {"site": ["north"]}},
+        ["north"],
+        "feature 'site': categories must be two or more different values, got ['north']: list the others, set",
+    ),
+    "one category is there": (
+        {"categories": None, "bounds": None},
+        ["north"],
+        "feature 'site': categories must be two or more different values, got ['north']: list the others, set",
+    ),
+    "no cell has a value": (
+        {"categories": {"site": ["north", "south"]}},
+        [None],
+        "row 0: column 'site' is '', which is missing: fill it, or set missing=\"branch\"",
+    ),
+    "no cell has a value, and none is listed": (
+        {"categories": None, "bounds": None},
+        [None],
+        "column 'site' holds no number at all: give its bounds (or its categories), or leave it out",
+    ),
+}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("bad", BAD_WORDS)
+@pytest.mark.filterwarnings("ignore::dpforest.errors.PrivacyLeakWarning")
+def test_a_column_of_words_that_tells_nothing_is_named_in_one_line(estimator: type, bad: str) -> None:
+    facts, cells, message = BAD_WORDS[bad]
+    table = pd.DataFrame({"site": cells * 60})
+    y = target(table.assign(age=50.0), estimator)
+    with pytest.raises(SchemaError) as refused:
+        make(estimator, **{"bounds": {}} | facts).fit(table, y)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_category_that_is_a_word_for_missing_is_the_category(estimator: type) -> None:
+    table = pd.DataFrame({"site": ["NA", "south"] * 300})
+    y = target(table.assign(age=50.0), estimator)
+    model = make(estimator, categories={"site": ["NA", "south"]}, bounds={}, missing="drop").fit(table, y)
+    assert (model.predict(table)[:2] == y[:2]).all() or "Regressor" in estimator.__name__
+    low, high = model.predict(pd.DataFrame({"site": ["NA", "south"]}))
+    assert low != high
+
+
+@pytest.mark.parametrize("estimator", [PrivateBoostClassifier, PrivateBoostRegressor])
+def test_ten_thousand_categories_are_too_many_for_boosting(estimator: type) -> None:
+    streets = [f"s{i}" for i in range(10_000)]
+    table = pd.DataFrame({"site": streets[:60]})
+    with pytest.raises(SchemaError, match="column 'site' has 10000 categories; boosting takes at most 254: join rare"):
+        make(estimator, categories={"site": streets}, bounds={}).fit(table, target(table.assign(age=1.0), estimator))
+
+
 def test_rows_without_a_target_are_left_out_where_the_schema_says_so() -> None:
     table = frame(600)
     y = target(table, PrivateBoostClassifier).astype(object)

@@ -96,6 +96,13 @@ def test_forests_that_mean_something_else_are_not_joined(other):
         concatenate([made_up_forest(0), other])
 
 
+def test_forests_with_other_rules_for_missing_cells_are_not_joined():
+    features = tuple(replace(feature, missing="branch") for feature in SCHEMA.features)
+    other = replace(made_up_forest(0), schema=replace(SCHEMA, features=features))
+    with pytest.raises(InvalidForest, match=r"has missing: refuse in the schema of one forest and missing: branch in"):
+        concatenate([made_up_forest(0), other])
+
+
 def test_nothing_is_not_joined():
     with pytest.raises(InvalidForest, match="no forest"):
         concatenate([])

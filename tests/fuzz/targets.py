@@ -366,7 +366,7 @@ _RUN: dict[str, tuple[Any, Callable[[Any], bytes]]] = {
     "privacy.json": (_PRIVACY, _as_json),
     "config.yaml": (_CONFIG, _as_yaml),
     "clients.csv": ("client,trains,accuracy,test_rows\n0,True,0.5,9\n1,True,0.25,9\n", str.encode),
-    "rounds.csv": ("round,accuracy\n1,0.5\n", str.encode),
+    "rounds.csv": ("round,accuracy,bytes_down,bytes_up\n1,0.5,9,9\n", str.encode),
 }  # fmt: skip
 
 

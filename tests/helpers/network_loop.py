@@ -39,10 +39,13 @@ def make_task(
     clients: int = 4,
     seed: int = 0,
     schema: Schema = SCHEMA,
+    trust: str | None = None,
     **settings: Any,
 ) -> Task:
     """What both sides know; small networks unless the test says otherwise."""
-    return Task(schema, method.settings(**{"hidden": [8], **settings}), budget, rounds, clients, seed)
+    chosen = method.settings(**{"hidden": [8], **settings})
+    proven = method.protection(chosen, trust=trust).for_task()
+    return Task(schema, chosen, budget, rounds, clients, seed, **proven)
 
 
 def client_task(
@@ -86,7 +89,9 @@ class Federation:
         for client in chosen:
             try:
                 config = dict(self.server.config(round_, client))
-                update = self.method.client().train(self.view(client, round_, config), *data[client], self.model)
+                own = self.server.arrays_for(round_, client)
+                arrays = self.model if own is None else own
+                update = self.method.client().train(self.view(client, round_, config), *data[client], arrays)
                 sent = ClientUpdate(update.arrays, update.metrics, client)
                 self.server.check(sent)
                 updates.append(sent)
@@ -96,7 +101,7 @@ class Federation:
 
     def view(self, client: int, round_: int, config: Mapping[str, Any]) -> ClientTask:
         """The task of one message."""
-        protection = self.method.protection(self.task.settings)
+        protection = self.method.protection(self.task.settings, self.task.unit, self.task.trust)
         fresh = Ledger(self.task.budget, protection.unit, protection.trust)
         ledger = self.ledgers.setdefault(client, fresh)
         return client_task(self.task, client, round_, ledger, self.states.setdefault(client, RecordDict()), config)

@@ -67,8 +67,9 @@ def test_a_combination_without_a_proof_names_the_nearest_that_has_one() -> None:
         r"privacy\.trust=local$",
     ):
         boost.protection(settings, trust="central")
-    with pytest.raises(DPForestError, match=r"is privacy\.unit=client privacy\.trust="):
-        registry.get_method("dp_fedavg").protection(None, unit="client", trust="local")
+    dp_fedavg = registry.get_method("dp_fedavg")
+    with pytest.raises(DPForestError, match=r"is privacy\.unit=client privacy\.trust=local"):
+        dp_fedavg.protection(dp_fedavg.settings(), unit="record", trust="local")
     # It guarantees nothing under any of them, and is a line in comparisons of all.
     assert registry.get_method("fedavg").protection(None, unit="client", trust="shared").unit is RECORD_UNIT
 

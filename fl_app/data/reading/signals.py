@@ -66,6 +66,12 @@ class SignalSource(DataSource):
         return f"one window of {self.settings.length / self.rate:.3g} s ({self.settings.length} samples)"
 
     @property
+    def records_an_hour(self) -> int:
+        """Most records that an hour of recording has a part in: windows that begin before it count."""
+        hour = 3600 * self.rate
+        return -(-(hour + self.settings.length - 1) // self.settings.stride) if self.settings.windowed else hour
+
+    @property
     def records_per_sample(self) -> int:
         """Most records that one raw sample has a part in."""
         return self.settings.records_per_sample

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpforest.cells import Reading, Table
+from dpforest.boosting.columns import MOST_CATEGORIES
+from dpforest.cells import NaValues, Reading, Table
 from dpforest.schema import Schema
 from fl_app.data.reading.table_file import TableFile, read_table
 from fl_app.data.source import LARGE_SHARE
@@ -60,6 +61,7 @@ def check_table(path: Path, schema: Schema, client_column: str | None = None) ->
     file = read_table(path, names)
     table = file.read(schema, file.columns[schema.target])
     found = [f"warning: no guarantee holds: {schema.leak}"] if schema.leak else []
+    found += _of_schema(schema)
     found += _unreadable(file)
     for reading in table.readings:
         found += _of_column(file, reading)
@@ -68,6 +70,24 @@ def check_table(path: Path, schema: Schema, client_column: str | None = None) ->
     head = f"{path.name}: {len(file)} rows, of which {int(used.sum())} are used"
     counts = _amounts(file, table, schema, used, client_column)
     return TableReport((head, *found, *counts), any(line.startswith("error") for line in found) or not used.any())
+
+
+def _of_schema(schema: Schema) -> Iterator[str]:
+    """What is allowed in a schema and yet may be a slip."""
+    words = NaValues(schema.na_values)
+    for column, values in [*schema.categories.items(), (schema.target, schema.classes)]:
+        if twofold := [value for value, gap in zip(values, words.among_text(values), strict=True) if gap]:
+            yield (
+                f"note: schema: {twofold[0]!r} is a value of {column!r} and a word for a missing cell too: a cell that "
+                "is written so is the value, and in other letters it is missing; take the word out of na_values if not"
+            )
+    for column, values in schema.categories.items():
+        if len(values) > MOST_CATEGORIES:
+            yield (
+                f"note: schema: column {column!r} has {len(values)} categories; boosting takes at most "
+                f"{MOST_CATEGORIES}, other forests make a feature of each: join rare ones, or list the frequent ones "
+                "and set other: true"
+            )
 
 
 def _unreadable(file: TableFile) -> Iterator[str]:

@@ -96,6 +96,11 @@ class AppliancesSource(DataSource):
         """One row of the table."""
         return "one row (10 minutes of the house)"
 
+    @property
+    def records_an_hour(self) -> int:
+        """Rows, with the one that begins before the hour."""
+        return 7
+
     def subjects(self) -> tuple[str, ...]:
         """The one house."""
         return ("house",)

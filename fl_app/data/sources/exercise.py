@@ -132,6 +132,11 @@ class ExerciseSource(DataSource):
         return "one sample" if self.settings.synthetic is None else "one sample of a synthetic recording (1 s)"
 
     @property
+    def records_an_hour(self) -> int | None:
+        """Samples of a synthetic recording; devices of others have rates of their own."""
+        return None if self.settings.synthetic is None else 3600
+
+    @property
     def keeps_time_order(self) -> bool:
         """Neighbouring samples are all but equal, so that random rows would flatter every model."""
         return True

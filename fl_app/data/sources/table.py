@@ -128,7 +128,7 @@ class TableSource(DataSource):
     def dropped(self) -> Dropped:
         """By client and class, the rows that are left out by ``missing: drop``; nothing where the schema says none."""
         schema = self._schema
-        rules = [*(f.missing for f in schema.features), *schema.missing_categories.values(), schema.missing_target]
+        rules = [*schema.missing_rules.values(), schema.missing_target]
         return {subject: self._dropped_of(subject) for subject in self.subjects()} if "drop" in rules else {}
 
     def _dropped_of(self, subject: str) -> dict[str, tuple[int, int]]:

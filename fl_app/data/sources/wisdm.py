@@ -111,6 +111,11 @@ class WisdmSource(DataSource):
         return "one window of 10 s (200 samples)"
 
     @property
+    def records_an_hour(self) -> int:
+        """Windows, with the one that begins before the hour."""
+        return 361
+
+    @property
     def has_recordings(self) -> bool:
         """No: each activity was recorded once, so a held-out recording would be a held-out class."""
         return False

@@ -103,6 +103,31 @@ def test_a_column_of_ten_thousand_categories_is_one_line(tmp_path: Path, capsys:
     assert len(line) < 400
 
 
+def test_more_categories_than_boosting_takes_are_named_before_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = SCHEMA | {"features": [{"name": "street", "categories": [f"s{i}" for i in range(10_000)]}]}
+    check(tmp_path, "street,outcome\ns1,yes\ns2,no\n", schema=schema)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: schema")]
+    assert "column 'street' has 10000 categories; boosting takes at most 254" in line
+    schema["features"][0] |= {"categories": ["s1"], "other": True}
+    check(tmp_path, "street,outcome\ns1,yes\ns2,no\n", schema=schema)
+    assert "note: schema" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("missing", ["refuse", "drop", "branch"])
+def test_a_category_that_is_a_word_for_missing_too_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], missing: str
+) -> None:
+    features = [{"name": "site", "categories": ["NA", "EU"], "missing": missing}]
+    check(tmp_path, "site,outcome\nNA,yes\nEU,no\nna,no\n", schema=SCHEMA | {"features": features})
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if line.startswith("note: schema")]
+    assert "'NA' is a value of 'site' and a word for a missing cell too" in line
+    assert any("line 4: column 'site' is missing (1 rows" in line for line in lines)
+    assert lines[0] == f"table.csv: 3 rows, of which {3 if missing == 'branch' else 2} are used"
+
+
 def test_a_regression_target_is_checked_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     schema = {"target": "energy", "target_range": [0, 10], "features": [{"name": "age", "low": 0, "high": 120}]}
     assert check(tmp_path, "age,energy\n1,2\n2,11\n3,\n", schema=schema) == 1

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpforest.boosting.lines import linear_forest
 from dpforest.forest import Forest, load, save
-from dpforest.schema import Schema
+from dpforest.own_rows import OwnRows
+from dpforest.schema import Feature, Schema
 from fl_app.commands.cli import main as dpforest
 
 SCHEMA = Schema.from_dict(
@@ -255,7 +257,7 @@ def test_a_network_predicts_as_it_does_in_its_run(
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        ({"schema": None}, "expected a mapping"),
+        ({"rows": {"schema": None}}, "expected a mapping"),
         ({"hidden": "many"}, "must say inputs, outputs"),
         ({"hidden": [0]}, "whole numbers from 1"),
         ({"activation": "os.system"}, "must be one of relu"),
@@ -306,3 +308,26 @@ def test_a_package_brings_a_model_of_its_own(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("fl_app.results.model_file.entry_points", entries)
     frame = predicted(tmp_path / "votes.json", "hr,acc,side\n60,1,left\n")
     assert frame["prediction"].tolist() == ["exercise"]
+
+
+@pytest.mark.parametrize("rows", [1, 4, 40])
+def test_a_person_s_rows_are_put_on_its_own_scale_and_one_row_has_none(
+    rows: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = OwnRows(Schema((Feature("speed", 0, 10),), classes=("walk", "run")))
+    forest = linear_forest(own, np.array([[-1.0, 1.0]]), np.zeros(2), False, {})
+    path, table, out = save(forest, tmp_path / "forest.json"), tmp_path / "new.csv", tmp_path / "out.csv"
+    speed = np.linspace(1, 3, rows)
+    pd.DataFrame({"speed": speed}).to_csv(table, index=False)
+    code = dpforest(["predict", "--model", str(path), "--data", str(table), "--out", str(out)])
+    said = capsys.readouterr()
+    if rows == 1:
+        assert code == 1
+        assert "one row has none; give 30 or more rows" in said.err
+        return
+    assert code == 0
+    # By its own scale a slow person runs at its own highest speeds.
+    predicted = pd.read_csv(out)["prediction"].tolist()
+    assert set(predicted[: rows // 4]) == {"walk"}
+    assert set(predicted[-rows // 4 :]) == {"run"}
+    assert ("30 or more are needed" in said.out) == (rows < 30)

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import yaml
+from hand_made import run
 
 from dpforest import PrivateBoostClassifier
 from dpforest.cells import NA_VALUES, NaValues
@@ -19,7 +20,9 @@ from dpforest.forest import save
 from dpforest.schema import Schema
 from fl_app.data import DataSource, build_source, describe_dropped
 from fl_app.data.reading.cells import ArrowColumn
+from fl_app.engine.experiment import Experiment
 from fl_app.results.prediction import predict_file
+from strategies.method import TooFewClients
 
 FEATURES = [
     {"name": "age", "low": 0, "high": 120},
@@ -216,6 +219,49 @@ def test_a_column_without_any_value(tmp_path: Path, caplog: pytest.LogCaptureFix
         left, _ = source(tmp_path, frame, SCHEMA).at(str(tmp_path / "table.csv")).node_rows("table")
     assert len(left) == 0
     assert "dose is missing 100.00%" in caplog.text
+
+
+def words(tmp_path: Path, column: list[str], feature: dict[str, Any], strategy: str = "one_shot") -> Experiment:
+    """A run of two clients over one column of words."""
+    frame = pd.DataFrame({"client": ["a", "b"] * 60, "site": column * 60, "outcome": ["no", "no", "yes", "yes"] * 30})
+    features = [{"name": "site"} | feature]
+    dataset = source(tmp_path, frame, {**SCHEMA, "features": features}).settings
+    own = {"name": strategy} | ({"pure": True} if strategy == "boost" else {})
+    plain = {"name": "table", "path": dataset.path, "schema": dataset.schema, "client_column": "client"}
+    return Experiment.from_dict({"strategy": own, "dataset": plain, "privacy": {"epsilon": 20.0}})
+
+
+@pytest.mark.parametrize(
+    ("cells", "feature", "strategy", "message"),
+    [
+        (["s1", "s2"], {"categories": [f"s{i}" for i in range(10_000)]}, "boost",
+         "column 'site' has 10000 categories; boosting takes at most 254: join rare ones"),
+        (["", "?"], {"categories": ["s1", "s2"]}, "one_shot", "line 2: column 'site' is '', which is missing: fill it"),
+        (["", "?"], {"categories": ["s1", "s2"], "missing": "drop"}, "one_shot", "'site' has no value at all"),
+        (["s1", "s1"], {"categories": ["s1"]}, "one_shot", "categories must be two or more different values, got"),
+    ],
+)  # fmt: skip
+def test_a_run_names_in_one_line_what_nothing_can_be_learned_from(
+    tmp_path: Path, cells: list[str], feature: dict[str, Any], strategy: str, message: str
+) -> None:
+    with pytest.raises((DPForestError, TooFewClients)) as refused:
+        run(words(tmp_path, cells, feature, strategy), 2)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("cells", "feature"),
+    [
+        (["NA", "EU"], {"categories": ["NA", "EU"], "missing": "drop"}),
+        (["", "?"], {"categories": ["s1", "s2"], "missing": "branch"}),
+        (["s1", "s1"], {"categories": ["s1"], "other": True}),
+    ],
+)
+def test_a_run_takes_words_that_the_rules_explain(tmp_path: Path, cells: list[str], feature: dict[str, Any]) -> None:
+    done = run(words(tmp_path, cells, feature), 2)
+    assert not done.failures
+    assert done.metrics["test_rows"] == 24
 
 
 def test_predictions_are_scored_where_the_target_is_there(tmp_path: Path) -> None:

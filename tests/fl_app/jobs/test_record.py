@@ -17,7 +17,7 @@ from hand_made import CLIENTS, TREES, make, run, write_table
 
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.forest import load
-from dpforest.guarantee import RECORD_UNIT, Trust
+from dpforest.guarantee import NO_SERVER, RECORD_UNIT
 from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from dpforest.settings import Settings
@@ -28,12 +28,33 @@ from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs.record import run_job
 from fl_app.report.page import write_report
 from fl_app.results.finished import read_run
-from fl_app.results.run_folder import find_runs
+from fl_app.results.ledger_check import check_ledgers
+from fl_app.results.run_folder import OutputError, find_runs
 from strategies import registry
-from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, Method, Public, Released, ServerSide, Update
+from strategies.method import (
+    Arrays,
+    ClientSide,
+    ClientTask,
+    ClientUpdate,
+    Method,
+    Protection,
+    Public,
+    Released,
+    ServerSide,
+    Update,
+)
 from strategies.metrics import memorization_rate
 
-FILES = {"config.yaml", "metrics.json", "rounds.csv", "clients.csv", "privacy.json", "run.log", "model"}
+FILES = {
+    "config.yaml",
+    "metrics.json",
+    "rounds.csv",
+    "clients.csv",
+    "privacy.json",
+    "run.log",
+    "model",
+    "statement.html",
+}
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +126,39 @@ def test_every_client_spent_the_budget_and_no_more(watch: tuple[Path, Any]) -> N
         # The growers split epsilon over depths: the shares of all entries add up by plain composition.
         assert sum(entry["epsilon"] * entry["times"] for entry in ledger["entries"]) == pytest.approx(1)
     assert privacy["noise"].startswith("seeded")
+
+
+def test_its_statement_and_its_ledgers_say_the_same(watch: tuple[Path, Any]) -> None:
+    folder, _ = watch
+    page = (folder / "statement.html").read_text(encoding="utf-8")
+    assert "epsilon at most 1 (pure, delta 0), for one record" in page
+    assert "Run watch: method one_shot" in page
+    assert "An hour of recording: at most 3,601 records" in page
+    check = check_ledgers(folder)
+    assert check.holds
+    assert all(claim.difference == pytest.approx(0, abs=1e-9) for claim in check.claims)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_kept"), [(DPForestError("odd numbers"), True), (OSError(28, "No space left"), False)]
+)
+def test_a_statement_that_cannot_be_made_costs_no_run_but_a_full_disk_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception, is_kept: bool
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("fl_app.report.statement.write_statement", fail)
+    folder = tmp_path / "run"
+    experiment = to_experiment(compose_config(["strategy.trees=1"]))
+    if is_kept:
+        run_job(experiment, InProcessGrid(client_app, 10), folder)
+        assert "no statement: odd numbers" in caplog.text
+        assert {path.name for path in folder.iterdir()} == FILES - {"statement.html"}
+    else:
+        with pytest.raises(OutputError, match="No space left"):
+            run_job(experiment, InProcessGrid(client_app, 10), folder)
+        assert find_runs([tmp_path]) == []
 
 
 def test_golden_run(tmp_path: Path) -> None:
@@ -299,8 +353,7 @@ def test_a_method_needs_no_change_of_the_app(tmp_path: Path) -> None:
             _Settings,
             _CountingServer,
             _CountingClient,
-            RECORD_UNIT,
-            Trust("nobody"),
+            (Protection(RECORD_UNIT, NO_SERVER),),
             default_rounds=3,
         )
     )

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import DESK, PATIENCE, PHONE, brightness
 from made_up_runs import write_run, write_sweep
 
 from fl_app.config.compose import conf_folder
 from fl_app.report.page import write_report
-
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
-)
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here")
-# It runs as root in CI, and must ask nothing of a network.
-ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync")  # fmt: skip
-PATIENCE = 300_000  # milliseconds, of a busy machine
-PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +22,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_sweep(folder, ("one_shot", "fedavg"), (0.1, 1.0, 10.0, math.inf), seeds=2, rounds=2)
     write_run(folder / "long", "dp_sgd", 2.0, classes=("a" * 60, "b"), learning_rate="very long words " * 12)
     return write_report([folder])
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as found:
-        browser = found.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS), timeout=PATIENCE)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -130,9 +111,6 @@ def test_text_and_figures_can_be_read_in_light_and_dark(opened: Any) -> None:
         """() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
                   getComputedStyle(document.querySelector('svg text')).fill]"""
     )
-
-    def brightness(colour: str) -> float:
-        return sum(map(int, colour[colour.index("(") + 1 : -1].split(",")[:3]))
 
     assert abs(brightness(paper) - brightness(text)) > 500
     assert label == text

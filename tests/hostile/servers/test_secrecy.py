@@ -176,7 +176,7 @@ def uncovered(
 ) -> np.ndarray:
     """What the server makes of a client's masked vector with the secrets that it has."""
     terms, vector = summer.terms, masked.copy()
-    setup = wire.setup_digest(terms, summer.members, summer.public_keys, summer.round_keys)
+    setup = summer.setup.tobytes()
     salt = wire.mask_salt(setup, np.arange(terms.clients), wire.Attempt(round_))
     if self_seed is not None:
         terms.field.add_mask(vector, wire.self_mask(self_seed, salt, summer.client), -1)

@@ -9,11 +9,12 @@ import numpy as np
 from flwr.app import RecordDict
 
 from dpforest.errors import DPForestError
-from dpforest.guarantee import TrustModel
+from dpforest.guarantee import PrivacyUnit, TrustModel
 from dpforest.ledger import Budget, Ledger
 from dpforest.noise import Noise, Seeded
 from dpforest.schema import Feature, Schema
-from strategies.boost import BoostClient, BoostServer, FederatedBoostSettings
+from strategies.boost import BoostClient, FederatedBoostSettings
+from strategies.boost.client_level import boost_server
 from strategies.forests import read_model
 from strategies.method import Arrays, ClientTask, ClientUpdate, Task
 from strategies.registry import get_method
@@ -37,18 +38,28 @@ class Federation:
         n: int = 600,
         schema: Schema = SCHEMA,
         trust: str = "local",
+        unit: str = "record",
         **options: Any,
     ) -> None:
         self.settings = FederatedBoostSettings(
             **{"depth": 3, "trees_per_round": 2, "bins": 16, "cuts": 7, "linear_share": 0} | options
         )
         self.task = Task(
-            schema, self.settings, budget or Budget(5.0, 1e-6), rounds, clients, 3, trust=TrustModel(trust)
+            schema,
+            self.settings,
+            budget or Budget(5.0, 1e-6),
+            rounds,
+            clients,
+            3,
+            unit=PrivacyUnit(unit),
+            trust=TrustModel(trust),
         )
-        self.server = BoostServer(self.task)
+        self.server = boost_server(self.task)
         self.states = {client: RecordDict() for client in range(clients)}
-        protection = get_method("boost").protection(self.settings, trust=trust)
-        self.ledgers = {client: Ledger(self.task.budget, trust=protection.trust) for client in range(clients)}
+        protection = get_method("boost").protection(self.settings, unit, trust)
+        self.ledgers = {
+            client: Ledger(self.task.budget, protection.unit, protection.trust) for client in range(clients)
+        }
         self.rows = {client: table(client, n) for client in range(clients)}
         self.exchange_number = 0
         self.model: Arrays = {}
@@ -104,4 +115,5 @@ class Federation:
 
     def accuracy(self) -> float:
         X, y = table(99, 2000)
-        return float((read_model(self.model, self.task.schema).predict(X) == y).mean())
+        forest = read_model(self.model, self.task.schema)
+        return float((forest.predict(forest.of_person(X)) == y).mean())

@@ -20,7 +20,8 @@ from dpforest.forest import load
 from dpforest.ledger import Budget, Ledger
 from dpforest.noise import Seeded
 from dpforest.schema import Schema
-from strategies.boost import BoostServer, FederatedBoostSettings
+from strategies.boost import FederatedBoostSettings
+from strategies.boost.server import BoostServer
 from strategies.boost.settings import plan_of, secure_terms
 from strategies.boost.wire import read_round, write_sums
 from strategies.forests import read_model

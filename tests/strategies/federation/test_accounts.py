@@ -196,19 +196,22 @@ METHODS = {
     "lrf": {},
     "boost, secure": {"name": "boost"},
     "dp_sgd": {"standardize": "private", "hidden": [4], "batch": 20, "steps": 3},
+    "dp_sgd, shared": {"name": "dp_sgd", "hidden": [4], "steps": 3},
     "dp_fedavg": {"hidden": [4], "epochs": 1},
-    "dp_fedavg, adaptive": {"name": "dp_fedavg", "adaptive_clip": True, "hidden": [4], "epochs": 1},
+    "dp_fedavg, adaptive": {"name": "dp_fedavg", "adaptive_clip": True, "update": "clip", "hidden": [4], "epochs": 1},
     "fedavg": {"hidden": [4], "epochs": 1},
     "centralized_mlp": {"hidden": [4], "epochs": 1},
     "standalone_mlp": {"hidden": [4], "epochs": 1},
 }
-NEED_DELTA = ("boost, secure", "dp_sgd", "dp_fedavg", "dp_fedavg, adaptive")
+NEED_DELTA = ("boost, secure", "dp_sgd", "dp_sgd, shared", "dp_fedavg", "dp_fedavg, adaptive")
+
+SHARED = ("boost, secure", "dp_sgd, shared")
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_says_what_its_exchanges_cost(tmp_path: Path, name: str) -> None:
     settings = {"name": name.split(",")[0], **METHODS[name]}
-    privacy = {"delta": 1e-5 if name in NEED_DELTA else 0.0, "trust": "shared" if name == "boost, secure" else None}
+    privacy = {"delta": 1e-5 if name in NEED_DELTA else 0.0, "trust": "shared" if name in SHARED else None}
     options = {"strategy": settings, "rounds": 2, "privacy": privacy}
     done = run(make(write_table(tmp_path), **options))
     assert not done.failures

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,6 +116,23 @@ def test_watch_windows_fit_their_schema(caplog: pytest.LogCaptureFixture) -> Non
             assert rows.X.shape[1] == schema.n_features
     assert "clipped" not in caplog.text, "the sensors' ranges hold all of it"
     assert source.record == "one window of 1 s (50 samples)"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"length": 100, "step": 50, "overlap": "count"}, {"length": 70, "step": 33, "overlap": "count"},
+     {"length": 50, "step": 80}, {"features": "raw"}],
+    ids=["side-by-side", "half", "odd", "gaps", "samples"],
+)  # fmt: skip
+def test_an_hour_has_a_part_in_no_more_records_than_is_said(settings: dict[str, Any]) -> None:
+    """Wherever the hour begins: windows with a sample in it."""
+    source = build_source("watch", settings)
+    length, step, hour = settings.get("length", 50), settings.get("step", settings.get("length", 50)), 3600 * 50
+    if settings.get("features") == "raw":
+        length = step = 1
+    starts = np.arange(0, 3 * hour, step)
+    most = max(np.sum((starts < first + hour) & (starts + length > first)) for first in range(hour, hour + step))
+    assert source.records_an_hour == most
 
 
 def test_watch_overlap_is_counted() -> None:

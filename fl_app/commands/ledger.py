@@ -1,0 +1,37 @@
+"""Count the ledgers of a finished run again, by independent means.
+
+Each client's releases are composed by plain sums, exact optimal composition, the analytic Gaussian mechanism,
+dp-accounting and OpenDP, where these apply. Every number is an upper bound of epsilon, rounded up, and the smallest
+counts. The exit code is 1 if it exceeds what the run claims, 2 if there is no ledger to count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+EXAMPLES = """\
+dpforest ledger runs/2026-01-31_12-00-00-one_shot-watch"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The run."""
+    parser.add_argument("folder", type=Path, metavar="RUN", help="folder of a finished run")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print the table of all claims; exit code 1 if one does not hold, 2 if there are none."""
+    from dpforest.errors import DPForestError
+    from fl_app.results.ledger_check import check_ledgers
+
+    try:
+        check = check_ledgers(options.folder)
+        table = check.table()
+    except DPForestError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(table)
+    for remark in check.remarks:
+        print(f"note: {remark}")
+    return 0 if check.holds else 1
