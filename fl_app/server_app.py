@@ -37,7 +37,7 @@ def main(grid: Grid, context: Context) -> None:
         experiment.method.requires(experiment.method.name)
         nodes = roster(grid, wait_for_nodes(grid, 1, experiment.timeout), experiment.timeout)
         _warn_of_few(experiment, len(nodes))
-        tracker = build_tracker(config.tracking, "flwr run", base)
+        tracker = build_tracker(config.tracking, None, base)
         run_job(experiment, grid, default_output(experiment, base), nodes, overrides, tracker=tracker)
     except (DPForestError, TooFewClients) as error:
         log.error("error: %s", error)

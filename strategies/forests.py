@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from dpforest.errors import InvalidForest
 from dpforest.forest import Forest, Limits, save, unpack
 from dpforest.forest.forest import Output
 from dpforest.growers import ResolvedSettings
+from dpforest.growers.budget import plan
 from dpforest.own_rows import OwnRows
 from dpforest.schema import Schema
-from strategies.method import Arrays, ClientSide, ClientTask, Work
+from strategies.method import Arrays, ClientSide, ClientTask, Signal, Work
 
 # Largest forest that a client accepts from a server: about 2 GB as flat arrays.
 MODEL_LIMITS = Limits(trees=200_000, nodes=20_000_000)
@@ -29,6 +31,28 @@ def grown_work(resolved: ResolvedSettings, schema: Schema) -> Work:
     """Private trees that a client grows at once."""
     nodes = Limits.complete(resolved.trees, resolved.depth).nodes
     return Work(nodes=nodes, scores=resolved.scores(schema.n_features))
+
+
+def grown_signal(
+    resolved: ResolvedSettings, epsilon: float, rows: int, schema: Schema, clients: int = 1, rounds: int = 1
+) -> Signal:
+    """How far the leaves of one client's private trees stand out of the noise of their class counts.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of a round.
+    rows : int
+        Of a client in a round.
+    clients, rounds : int
+        How many of each send trees.
+    """
+    disjoint = resolved.tree_rows == "disjoint"
+    leaf = rows / (resolved.trees if disjoint else 1) / 2**resolved.depth
+    noise = math.sqrt(plan(resolved, epsilon, schema.n_features, 1)[0].counts.variance)
+    trees = resolved.trees * rounds
+    numbers = trees * 2**resolved.depth * (schema.n_outputs + 2)  # leaves; and a split for each, two numbers
+    return Signal(trees * clients, resolved.depth, leaf, noise, leaf > noise, numbers)
 
 
 def own_nodes(trees: int, depth: int, rows: int) -> int:

@@ -37,6 +37,7 @@ __all__ = [
     "Public",
     "Released",
     "ServerSide",
+    "Signal",
     "Task",
     "TooFewClients",
     "Unprotected",
@@ -159,6 +160,34 @@ class ClientUpdate:
     noise: str = "seeded"
 
 
+@dataclass(frozen=True)
+class Signal:
+    """What the public number of rows says about the trees of a run: whether their leaves stand out of the noise.
+
+    Parameters
+    ----------
+    trees : int
+        Of the finished model.
+    depth : int
+        Levels of their splits.
+    rows : float
+        In a leaf on average, of all clients whose sums are added up.
+    noise : float
+        Standard deviation of a leaf's noise, in rows: what adding a row changes at most.
+    stands_out : bool
+        Whether the method learns something from such leaves.
+    numbers : int
+        That one client sends over the run.
+    """
+
+    trees: int
+    depth: int
+    rows: float
+    noise: float
+    stands_out: bool
+    numbers: int
+
+
 class ClientSide(ABC, Generic[S]):
     """What a client does with its own rows.
 
@@ -259,6 +288,10 @@ class ServerSide(ABC, Generic[S]):
         """
         return Charges(once=self.planned())
 
+    def signal(self) -> Signal | None:
+        """How far trees stand out of the noise, by public facts; None for what has no trees, or does not say."""
+        return None
+
     def unprotected(self) -> list[str]:
         """What a client will send without protection, in the words of its ledger (`Unprotected.facts`); empty if
         everything is covered.
@@ -324,6 +357,11 @@ class ServerSide(ABC, Generic[S]):
     @abstractmethod
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         """The new model from the sound updates of an exchange; None keeps the one there is."""
+
+    @property
+    def rounds_done(self) -> int | None:
+        """Rounds that are finished, as the user counts them; None where an exchange is a round."""
+        return None
 
     def progress(self) -> str:
         """A few words about the exchange that just ended, for the log."""

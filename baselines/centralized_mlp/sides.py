@@ -11,7 +11,8 @@ from baselines.centralized_mlp.settings import WholeSettings
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.inputs import Standard, row_sums, targets, to_unit_range
 from baselines.mlp.network import network_for
-from baselines.mlp.sides import NetworkUser, save_network
+from baselines.mlp.saved import save_network
+from baselines.mlp.sides import NetworkUser
 from dpforest.errors import DPForestError
 from dpforest.ledger import Entry
 from strategies.method import Arrays, ClientTask, ClientUpdate, ServerSide, Task, Unprotected, Update
@@ -84,4 +85,4 @@ class CentralizedServer(ServerSide):
         return {"weights": self._architecture.size, "rows": self._rows}
 
     def save(self, folder: Path) -> None:
-        save_network(folder, self._architecture, self._model)
+        save_network(folder, self._architecture, self.task.schema, self._model)

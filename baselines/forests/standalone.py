@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from dpforest.growers import balance_votes, finish_classifier
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Entry
 from strategies.messages import read_arrays, to_arrays_record
-from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, ServerSide, Update
+from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, ServerSide, Signal, Update
 from strategies.one_shot.client import grow_trees
 from strategies.one_shot.server import OneShotServer
 
@@ -46,6 +47,9 @@ class StandaloneServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return OneShotServer(self.task).planned()
+
+    def signal(self) -> Signal:
+        return replace(OneShotServer(self.task).signal(), numbers=0)
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
         return None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from baselines.mlp.inputs import (
     to_unit_range,
 )
 from baselines.mlp.network import network_for
+from baselines.mlp.saved import save_network
 from baselines.mlp.settings import LocalSettings, NetworkSettings, RoundSettings, products
 from dpforest.errors import DPForestError
 from dpforest.ledger import Budget, Entry, gaussian_mu
@@ -258,20 +257,11 @@ class NetworkServer(ServerSide):
         return {"weights": self.architecture.size, "bytes_of_weights": 4 * self.architecture.size}
 
     def save(self, folder: Path) -> None:
-        save_network(folder, self.architecture, self.model(), self.saved_inputs())
+        save_network(folder, self.architecture, self.task.schema, self.model(), self.saved_inputs())
 
     def saved_inputs(self) -> dict[str, Any]:
         """How rows become what the network is fed, for its file."""
         return {"schema": self.task.schema.to_dict(), "standardize": self.network.standardize}
-
-
-def save_network(
-    folder: Path, architecture: Architecture, arrays: Arrays, rows: Mapping[str, Any] | None = None
-) -> None:
-    """Write ``network.json`` (layers, and how rows are read) and ``network.npz`` (weights by name; no pickle)."""
-    plain = {**asdict(architecture), **({"rows": rows} if rows else {})}
-    (folder / "network.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-    np.savez(folder / "network.npz", allow_pickle=False, **arrays)
 
 
 def local_work(task: Task[LocalSettings]) -> Work:

@@ -12,7 +12,7 @@ from baselines.centralized_mlp.sides import train_alone
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.inputs import Standard, from_outputs, model_inputs
 from baselines.mlp.network import Diverged, network_for
-from baselines.mlp.sides import save_network
+from baselines.mlp.saved import save_network
 from dpforest.errors import DPForestError
 from dpforest.ledger import Entry
 from strategies.messages import to_arrays_record
@@ -85,4 +85,4 @@ class StandaloneServer(ServerSide):
         for client, arrays in sorted(self._models.items()):
             own = folder / f"client_{client:03d}"
             own.mkdir()
-            save_network(own, self.task.settings.architecture(self.task.schema), arrays)
+            save_network(own, self.task.settings.architecture(self.task.schema), self.task.schema, arrays)

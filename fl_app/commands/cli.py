@@ -27,6 +27,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
+    "plan": Command("fl_app.commands.plan", "what a run can be expected to do, without any data"),
     "run": Command("fl_app.commands.run", "run one experiment"),
     "sweep": Command("fl_app.commands.sweep", "run every combination of several values, and report"),
     "resume": Command("fl_app.commands.resume", "go on with a sweep that was interrupted"),
@@ -36,7 +37,7 @@ COMMANDS = {
     "ledger": Command("fl_app.commands.ledger", "count a run's ledgers again, by independent means"),
     "audit": Command("fl_app.commands.audit", "measure what a client gives away, against its guarantee"),
     "attack": Command("fl_app.commands.attack", "what an attacker gets from a finished run"),
-    "predict": Command("fl_app.commands.predict", "predict new rows with a finished forest"),
+    "predict": Command("fl_app.commands.predict", "predict new rows with a finished model"),
     "export": Command("fl_app.commands.export", "write a forest for other programs"),
     "node": Command("fl_app.commands.node", "take part in a federation with one's own rows"),
     "node status": Command("fl_app.commands.node_status", "what a node was asked, and what it has spent"),
@@ -116,7 +117,7 @@ def _unknown(arguments: Sequence[str]) -> int:
 
 def help_text() -> str:
     """All commands on one screen."""
-    usage = "usage: dpforest COMMAND ...\n\nPrivate decision forests across data owners."
+    usage = "usage: dpforest COMMAND ...\nPrivate decision forests across data owners."
     more = "dpforest COMMAND --help has examples; dpforest run --options shows every option; dpforest --version."
     return f"{_list_of(list(COMMANDS), usage)}\n\n{more}"
 

@@ -25,11 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Write the file; exit code 1 if it cannot be made."""
     from dpforest.errors import DPForestError
-    from dpforest.forest import load, save_onnx, to_nested
+    from dpforest.forest import save_onnx, to_nested
     from dpforest.forest.json_format import write_json
+    from fl_app.results.model_file import load_model, require_forest
 
     try:
-        forest = load(options.model)
+        forest = require_forest(load_model(options.model), "this export")
         if options.to == "onnx":
             save_onnx(forest, options.out)
         else:

@@ -1,7 +1,18 @@
 """Run one experiment; or a sweep of many, with -m.
 
-Options are NAME=VALUE. A group of them is chosen by its file, such as strategy=boost, dataset=watch, privacy=pure; what
-is in it is named by a dot, such as privacy.epsilon=0.5. `--options` shows all that there are.
+Options are NAME=VALUE. A group of them is chosen by its file, such as strategy=boost; what is in it is named by a dot.
+`--options` shows all that there are, with types and defaults. Most used are:
+
+  strategy=NAME            the method: one_shot, boost, fext, standalone, centralized, dp_sgd, ...
+  dataset=NAME             the rows: watch, hugadb, ...; table with dataset.path and dataset.schema for your own
+  partition=NAME           how rows are divided among clients: subject, iid, ...
+  evaluation=NAME          which rows are held out: row, or subject for people that nobody trained on
+  privacy.epsilon=NUMBER   what each client may spend over the run; inf for no privacy
+  privacy.delta=NUMBER     for Gaussian noise, far below 1 / rows; 0 for pure differential privacy
+  rounds=N                 of methods that have several
+  seed=N                   of all simulated randomness
+  output=FOLDER            where the run goes
+  engine.kind=in_process   one client after another, without Ray: no start-up, the same numbers
 """
 
 from __future__ import annotations
@@ -16,9 +27,8 @@ from pathlib import Path
 from typing import Any
 
 EXAMPLES = """\
-dpforest run
 dpforest run strategy=boost dataset=watch privacy.epsilon=0.5 seed=3
-dpforest run strategy=one_shot engine.kind=in_process output=here
+dpforest run strategy=one_shot dataset=table dataset.path=FOLDER dataset.schema=schema.yaml output=here
 dpforest run --options strategy=boost"""
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 log = logging.getLogger("fl_app")

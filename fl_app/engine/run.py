@@ -130,6 +130,8 @@ def _say(on_round: Callable[[int, int, str], None], exchange: Exchange, side: Se
 
 def _words(row: dict[str, Any], side: ServerSide[Any]) -> str:
     parts = [f"{row['answered']}/{row['asked']} clients"]
+    if side.rounds_done is not None:
+        parts.insert(0, f"round {side.rounds_done}/{side.task.rounds}")
     scores = [metric for metric in metrics_of() if metric.log and metric.name in row]
     parts += [f"{metric.label} {row[metric.name]:{metric.log}}" for metric in scores]
     if "confusion" in row:

@@ -49,9 +49,7 @@ def perform(
     """Run an experiment on an engine, into its folder and where its configuration keeps track of runs."""
     experiment.method.requires(experiment.method.name)
     experiment.source.schema()  # a file that is no schema is refused before a simulation starts
-    tracker = build_tracker(
-        config.tracking, sweep.name if sweep else "single runs", (sweep or output).absolute().parent
-    )
+    tracker = build_tracker(config.tracking, sweep, (sweep or output).absolute().parent)
     settings = EngineSettings.from_mapping(config.engine, "engine")
     own = RunSettings(config.output, config.objective, config.attack_models)
     grid, nodes = engine.grid(settings, experiment.partition.count(experiment.source))
@@ -59,6 +57,17 @@ def perform(
     if own.attack_models is not None:
         _attack(output, own.attack_models)
     return run
+
+
+def track_failure(config: DictConfig, folder: Path, sweep: Path | None = None) -> None:
+    """Log a run that failed where its configuration keeps track of runs."""
+    if not is_failed_try(folder):
+        return
+    try:
+        if tracker := build_tracker(config.tracking, sweep, (sweep or folder).absolute().parent):
+            tracker.log_failed(folder)
+    except DPForestError as error:
+        log.warning("%s", error)
 
 
 def _attack(folder: Path, models: int) -> None:
@@ -141,12 +150,19 @@ class RunAlone:
             key = experiment_key(experiment.to_dict())
             if key in self.done:
                 log.info("there already: %s", " ".join(overrides))
+                _remove_empty(folder)
                 return self.done[key]
             run = perform(config, experiment, _free(folder), overrides, engine, Path(hydra.sweep.dir))
             value = objective(config.objective, run.metrics) if self.searching else math.nan
         if failures and self.searching:
             raise RunFailed(failures[0])
         return value
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove the folder that Hydra has made for a run that is not run again."""
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _free(folder: Path) -> Path:

@@ -19,6 +19,7 @@ from fl_app.results.mlflow import MlflowTracker, TrackingError
 from fl_app.results.run_folder import RunFolder, is_being_written
 from fl_app.results.text import client_table, run_table
 from fl_app.terminal.interrupts import raise_if_interrupted
+from fl_app.terminal.screen import screen_width
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,8 @@ def run_job(
 
     def report(exchange: int, exchanges: int, words: str) -> None:
         raise_if_interrupted()
-        log.info("round %d/%d: %s", exchange, exchanges, words)
+        log.info("%s %d/%d: %s", "round" if exchanges == experiment.total_rounds else "exchange", exchange, exchanges,
+                 words)  # fmt: skip
         if on_round:
             on_round(exchange, exchanges)
 
@@ -80,9 +82,9 @@ def run_job(
         raise_if_interrupted()
         folder.write(run)
         folder.add(lambda files: _add_statement(files, folder.path.name))
-        if users := client_table(run.clients):
+        if users := client_table(run.clients, screen_width()):
             log.info("\n%s", users)
-        log.info("\n%s", run_table(run.metrics, run.privacy))
+        log.info("\n%s", run_table(run.metrics, run.privacy, screen_width()))
     log.info("run folder: %s", folder.path)
     if tracker:
         try:

@@ -57,7 +57,7 @@ class TrackingSettings(Settings):
     kind : {"mlflow"} or None
         MLflow needs pip install "dpforest[mlflow]".
     uri : str or None
-        Of a tracking server or database; None: the folder mlruns next to the sweep or run.
+        Of a tracking server or database; None: MLFLOW_TRACKING_URI, or the folder mlruns next to the sweep or run.
     """
 
     group: ClassVar[str] = "tracking."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,15 +159,6 @@ class Missing:
     def has(self, experiment: Experiment) -> bool:
         """Whether a finished run of the same experiment is there."""
         return experiment_key(experiment.to_dict()) in self.done
-
-    @staticmethod
-    def place(output: Path, reserved: Collection[Path] = ()) -> Path:
-        """Where a missing run goes: its own folder, or the next number that is free and not ``reserved``."""
-        number = int(output.name) if output.name.isdecimal() else 0
-        while output in reserved or (output.is_dir() and any(output.iterdir())):
-            number += 1
-            output = output.with_name(str(number))
-        return output
 
 
 def experiment_key(config: Mapping[str, Any]) -> str:

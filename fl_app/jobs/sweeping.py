@@ -9,17 +9,21 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
+from dpforest.errors import DPForestError
 from fl_app.config.compose import load_config, load_run, quoted, to_experiment
 from fl_app.engine.experiment import Experiment
 from fl_app.jobs.engine import WarmEngine
 from fl_app.jobs.expansion import expand, sweep_config
-from fl_app.jobs.job import RunAlone, failure_shown, objective, perform, sweep_experiment
+from fl_app.jobs.job import RunAlone, failure_shown, objective, perform, sweep_experiment, track_failure
 from fl_app.jobs.launchers import BASIC, chosen, launch, search
+from fl_app.jobs.names import free_place, run_names
+from fl_app.jobs.progress import Progress
 from fl_app.jobs.record import default_output, output_base
 from fl_app.jobs.sweep_folder import COMMAND, Missing, resume_command
+from fl_app.results.mlflow import build_tracker
 from fl_app.results.rows import write_results
 from fl_app.results.run_folder import OutputError, failure_of, is_failed_try, is_finished
-from fl_app.terminal.screen import Bars
+from fl_app.terminal.screen import Bars, one_line_a_run
 
 log = logging.getLogger("fl_app")
 _FOUND = "optimization_results.yaml"  # where Hydra's sweepers write what they found
@@ -29,17 +33,13 @@ def run_single(overrides: Sequence[str], engine: WarmEngine, bars: Bars) -> bool
     """Run one experiment; whether it went well."""
     failures: list[str] = []
     config = _task_config(load_config(overrides))
+    output = Path(config.output).expanduser() if config.output else None
     with bars.run(_words(config)), failure_shown(overrides, None, failures):
         experiment = to_experiment(config)
-        named = Path(config.output).expanduser() if config.output else None
-        perform(
-            config,
-            experiment,
-            named or default_output(experiment, output_base()),
-            overrides,
-            engine,
-            on_round=bars.round,
-        )
+        output = output or default_output(experiment, output_base())
+        perform(config, experiment, output, overrides, engine, on_round=bars.round)
+    if failures and output:
+        track_failure(config, output)
     return not failures
 
 
@@ -68,6 +68,7 @@ class Sweep:
         self.failures: list[str] = []
         self._searches = chosen(self.config, "sweeper") != BASIC
         self._runs = [] if self._searches else expand(overrides)
+        self._names = run_names(self._runs)
         self._engine = engine
         self._bars = bars
         self._missing = Missing(self.folder) if resumes else None
@@ -101,16 +102,28 @@ class Sweep:
         if self.config.hydra.callbacks:
             log.warning("hydra.callbacks: only runs of other launchers and sweepers than %s call them", BASIC)
         self._bars.sweep(len(self._runs))
-        for number, overrides in enumerate(self._runs):
-            output = self._place(self.folder / str(number))
-            try:
-                with failure_shown(overrides, output, self.failures):
-                    config, output = self._composed(overrides, number)
-                    with self._bars.run(_words(config)):
-                        if experiment := self._wanted(config, overrides):
-                            perform(config, experiment, output, overrides, self._engine, self.folder, self._bars.round)
-            finally:
-                self._write_results()
+        progress = Progress(len(self._runs))
+        with one_line_a_run():
+            for number, overrides in enumerate(self._runs):
+                try:
+                    self._run_one(overrides, number, progress)
+                finally:
+                    self._write_results()
+
+    def _run_one(self, overrides: Sequence[str], number: int, progress: Progress) -> None:
+        output = self._place(self.folder / self._names[number])
+        failed = len(self.failures)
+        with failure_shown(overrides, output, self.failures):
+            config, output = self._composed(overrides, number)
+            with self._bars.run(f"run {number + 1} of {len(self._runs)}: {_words(config)}"):
+                if experiment := self._wanted(config, overrides):
+                    run = perform(config, experiment, output, overrides, self._engine, self.folder, self._bars.round)
+                    log.info("%s", progress.done(number + 1, _words(config), run.metrics))
+                    return
+        progress.passed()
+        if len(self.failures) > failed:
+            log.info("%s", progress.failed(number + 1, output.name))
+            track_failure(self.config, output, self.folder)
 
     def _write_results(self) -> None:
         try:
@@ -122,7 +135,7 @@ class Sweep:
         """All runs by a launcher of Hydra's, each in a process of its own."""
         launched: dict[Path, list[str]] = {}
         for number, overrides in enumerate(self._runs):
-            output = self._place(self.folder / str(number), launched)
+            output = self._place(self.folder / self._names[number], launched)
             with failure_shown(overrides, output, self.failures):
                 config, output = self._composed(overrides, number, launched)
                 if self._wanted(config, overrides):
@@ -142,6 +155,7 @@ class Sweep:
             if not is_finished(output):
                 why = failure_of(output) if is_failed_try(output) else "its process ended without a result"
                 self.failures.append(f"{' '.join(overrides)}: {why}")
+                track_failure(self.config, output, self.folder)
 
     def _search(self) -> None:
         """Runs that a sweeper of Hydra's chooses by what earlier ones reached."""
@@ -166,11 +180,13 @@ class Sweep:
         with open_dict(config):
             config.hydra.job.num, config.hydra.job.id = number, str(number)
         HydraConfig.instance().set_config(config)
-        output = self._place(self.folder / str(config.hydra.sweep.subdir), reserved)
+        asked = str(config.hydra.sweep.subdir)
+        name = self._names[number] if asked == str(number) else asked  # Hydra's own name, or the user's
+        output = self._place(self.folder / name, reserved)
         return _task_config(config, output), output
 
     def _place(self, output: Path, reserved: Collection[Path] = ()) -> Path:
-        return self._missing.place(output, reserved) if self._missing else output
+        return free_place(output, reserved) if self._missing else output
 
     def _wanted(self, config: DictConfig, overrides: Sequence[str]) -> Experiment | None:
         """The experiment, unless it is finished already, or was run with a budget that makes no difference to it."""
@@ -205,6 +221,7 @@ class Sweep:
             log.error("cannot write the report to %s: %s", self.folder, error.strerror)
         except Exception:
             log.exception("the report failed; try dpforest report %s", self.folder)
+        self._track()
         if self.failures:
             log.info(
                 "runs that failed: %d; run them again with %s\n%s",
@@ -212,6 +229,14 @@ class Sweep:
                 resume_command(self.folder),
                 "\n".join(self.failures),
             )
+
+    def _track(self) -> None:
+        """Log what the sweep has left, where its configuration keeps track of runs."""
+        try:
+            if tracker := build_tracker(self.config.tracking, self.folder, self.folder.absolute().parent):
+                tracker.log_sweep(is_whole=not self.failures)
+        except DPForestError as error:
+            log.warning("%s", error)
 
 
 def _task_config(config: DictConfig, output: Path | None = None) -> DictConfig:

@@ -52,7 +52,7 @@ def comparison(runs: Sequence[FinishedRun]) -> tuple[list[str], list[list[str]]]
         scores = group[primary].dropna()
         cells = [*map(str, setting), rounded_up(epsilon), rounded_up(delta) if math.isfinite(epsilon) else "-"]
         cells += [str(holds), str(unit), str(trust)]
-        cells += [str(len(group)), f"{decimals(scores.mean())} [{decimals(scores.min())} to {decimals(scores.max())}]"]
+        cells += [str(len(group)), _with_range(scores)]
         cells += [f"{group[each.name].mean():.3f}" for each in others]
         cells += [human_bytes(group[name].mean()) for name in ("bytes_down", "bytes_up", *raw_rows)]
         lines.append([*cells, f"{group['seconds'].mean():.1f}"])
@@ -60,3 +60,9 @@ def comparison(runs: Sequence[FinishedRun]) -> tuple[list[str], list[list[str]]]
     header += ["epsilon", "delta", "guarantee", "unit", "trust", "runs", primary]
     header += [*(each.heading for each in others), "bytes down", "bytes up", *("raw rows instead" for _ in raw_rows)]
     return [*header, "seconds"], lines
+
+
+def _with_range(scores: pd.Series) -> str:
+    """A mean with its range over runs; one run has none."""
+    mean = decimals(scores.mean())
+    return f"{mean} [{decimals(scores.min())} to {decimals(scores.max())}]" if len(scores) > 1 else mean

@@ -1,4 +1,4 @@
-"""Forests on new rows, as ``dpforest predict`` writes them.
+"""Models on new rows, as ``dpforest predict`` writes them.
 
 The columns of the table are found by their names, in any order; others are not looked at. From Python the same is::
 
@@ -26,22 +26,23 @@ from dpforest.own_rows import ENOUGH_ROWS, LEAST_ROWS
 from dpforest.schema import Schema
 from fl_app.data.reading.table_file import TableFile, read_table
 from fl_app.data.source import DataError, bounded, describe_clipped, is_large
+from fl_app.results.model_file import Model, require_forest
 from strategies.metrics import METRICS, classification_sums, regression_sums, summarize
 
 _NAMED = 5  # rows that are named when they cannot be predicted
 _SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "r2", "mae")
 
 
-def predict_file(forest: Forest, path: Path, explain: bool = False) -> tuple[pd.DataFrame, list[str]]:
+def predict_file(model: Model, path: Path, explain: bool = False) -> tuple[pd.DataFrame, list[str]]:
     """Predictions for the rows of a CSV or Parquet file.
 
     Parameters
     ----------
-    forest : Forest
+    model : Model
     path : Path
-        With a column for each of the forest's; see `fl_app.data.reading.table_file` for what is understood.
+        With a column for each of the model's; see `fl_app.data.reading.table_file` for what is understood.
     explain : bool
-        Add the path through every tree in words.
+        Add the path through every tree of a forest in words.
 
     Returns
     -------
@@ -56,31 +57,33 @@ def predict_file(forest: Forest, path: Path, explain: bool = False) -> tuple[pd.
     DPForestError
         A column is missing, or there is no row that can be predicted.
     """
-    schema = forest.own.schema if forest.own else forest.schema
+    forest = require_forest(model, "--explain") if explain else model if isinstance(model, Forest) else None
+    own = forest.own if forest else None
+    schema = own.schema if own else model.schema
     file = read_table(path, schema.columns, optional=[schema.target])
     if not len(file):
         raise DataError(f"{path.name}, line 2: no rows below the header; record some first")
     X, good, notes = _matrix(schema, file, file.read(schema))
     if not good.any():
         raise DataError(f"no row can be predicted: {notes[0].removeprefix('warning: ')}")
-    if forest.own:
+    if forest and own:
         X = _on_own_scale(forest, X, path.name, notes)
     if file.others:
         notes.append(f"note: {path.name}: columns that the model does not know are left out: {', '.join(file.others)}")
     found: dict[str, Any] = {"line": file.lines}
     if schema.is_classification:
         probability = np.full((len(good), schema.n_outputs), np.nan)
-        probability[good] = outcome = forest.predict_proba(X)
+        probability[good] = outcome = model.predict_proba(X)
         names = np.array(["", *schema.classes], dtype=object)
         found["prediction"] = names[np.where(good, np.argmax(np.nan_to_num(probability), axis=1) + 1, 0)]
         found |= {f"probability_{printable(name)}": probability[:, c] for c, name in enumerate(schema.classes)}
     else:
         target = np.full(len(good), np.nan)
-        target[good] = outcome = forest.predict(X)
+        target[good] = outcome = model.predict(X)
         found["prediction"] = target
     if schema.target in file.columns:
         notes.append(_score(schema, file, good, outcome))
-    if explain:
+    if explain and forest:
         words = np.full(len(good), "", dtype=object)
         words[good] = [" | ".join(f"tree {p.tree + 1}: {p}" for p in explain_prediction(forest, row)) for row in X]
         found["path"] = words

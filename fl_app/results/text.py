@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +10,8 @@ from dpforest.ledger import rounded_up
 from strategies.metrics import COVERAGE, metrics_of, primary_metric
 
 
-def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
-    """What one run reached, what it cost and what it guarantees."""
+def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any], width: int | None = None) -> str:
+    """What one run reached, what it cost and what it guarantees; within the width of a terminal."""
     scores = {metric.name: metric.label for metric in metrics_of()} | {"worst_client": "worst client"}
     rows = [
         (label, f"{metrics[name]:.4f}{_interval(name, metrics)}") for name, label in scores.items() if name in metrics
@@ -29,8 +30,18 @@ def run_table(metrics: Mapping[str, Any], privacy: Mapping[str, Any]) -> str:
         rows.append(("note", str(privacy["note"])))
     if "ended_early" in metrics:
         rows.append(("ended early", str(metrics["ended_early"])))
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows)
+    return fact_lines(rows, width, "  ")
+
+
+def fact_lines(facts: Sequence[tuple[str, str]], width: int | None = None, indent: str = "") -> str:
+    """Names and what is said of each, side by side; what is wider than ``width`` goes on in the next line."""
+    column = max(len(name) for name, _ in facts)
+    lines = []
+    for name, words in facts:
+        start = f"{indent}{name:<{column}}  "
+        room = max(20, width - len(start)) if width else len(words) + 1
+        lines.append(start + f"\n{' ' * len(start)}".join(textwrap.wrap(words, room) or [""]))
+    return "\n".join(lines)
 
 
 def _interval(name: str, metrics: Mapping[str, Any]) -> str:
@@ -58,7 +69,7 @@ def clients_in_words(metrics: Mapping[str, Any]) -> str:
 _USUAL = {"client", "trains", "test_rows", "bytes_down", "bytes_up", "failures"}
 
 
-def client_table(clients: Sequence[Mapping[str, Any]]) -> str:
+def client_table(clients: Sequence[Mapping[str, Any]], width: int | None = None) -> str:
     """What only this method has of each client, with means where clients have types; empty if there is nothing."""
     usual = _USUAL | {metric.name for metric in metrics_of() if not metric.is_primary}
     names = [key for key in dict.fromkeys(key for row in clients for key in row) if key not in usual]
@@ -70,7 +81,7 @@ def client_table(clients: Sequence[Mapping[str, Any]]) -> str:
         group = [row for row in clients if kind in (row.get("type"), "all")]
         means = [_mean(row.get(name) for row in group) for name in names]
         lines.append(["mean", *(kind if name == "type" else mean for name, mean in zip(names, means, strict=True))])
-    return columns(["client", *names], lines)
+    return columns(["client", *names], lines, width)
 
 
 def _cell(value: Any) -> str:

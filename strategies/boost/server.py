@@ -33,7 +33,7 @@ from strategies.boost.wire import (
 )
 from strategies.forests import model_arrays, save_forest
 from strategies.messages import BadMessage
-from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Signal, Task, TooFewClients
 from strategies.secure_aggregation import Phase, SumCollector, Terms, Total
 from strategies.secure_aggregation.rounds import SumRounds
 
@@ -63,6 +63,16 @@ class BoostServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return self._plan.planned()
+
+    def signal(self) -> Signal | None:
+        plan, parties = self._plan, max(1, self.task.clients)
+        if self.task.schema.rows is None:
+            return None
+        records = float(self.task.schema.rows * parties)
+        depth = plan.depth(records, parties)
+        noise = math.sqrt(parties * plan.sums.variance) / plan.unit
+        numbers = plan.trees * 2**depth * (self.task.schema.n_outputs + 1)
+        return Signal(plan.trees, depth, records / 2**depth, noise, plan.stands_out(records, parties), numbers)
 
     def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
         if self._collector is not None and self._collector.phase is not Phase.MASK:
@@ -135,6 +145,10 @@ class BoostServer(ServerSide):
     @property
     def finished(self) -> bool:
         return self._collector is not None and self._collector.phase is Phase.DONE
+
+    @property
+    def rounds_done(self) -> int:
+        return len(self._booster.rounds)
 
     def progress(self) -> str:
         if not self._booster.rounds:

@@ -13,14 +13,15 @@ import numpy as np
 from dpforest.errors import DPForestError
 from dpforest.explain import draw_tree, tree_rules
 from dpforest.forest import Forest, Limits, concatenate, feature_importances, pack, unpack
+from dpforest.growers import ResolvedSettings
 from dpforest.growers.own_values import UNPROTECTED
-from dpforest.ledger import Entry
+from dpforest.ledger import ALL_ROWS, Entry
 from strategies.fext.client import BAD, SCORES
 from strategies.fext.rounds import plan_rounds, planned_releases, size_a_client
 from strategies.fext.scores import FIRST_TREE, PublicRows, combine_client_sums
 from strategies.fext.settings import DEEPEST, FextSettings, leaf_output
-from strategies.forests import model_arrays, save_forest
-from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task
+from strategies.forests import grown_signal, model_arrays, save_forest
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Signal, Task
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +114,19 @@ class FextServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return planned_releases(self._plans, self.task) if self._plans else []
+
+    def signal(self) -> Signal | None:
+        if not self._plans or not self.task.schema.is_classification:
+            return None
+        first, rounds, schema = self._plans[0], len(self._plans), self.task.schema
+        assert isinstance(first.resolved, ResolvedSettings)
+        rows = self._settings.public_number_of_rows(schema)
+        of_round = rows if first.rows == ALL_ROWS else max(1, rows // rounds)
+        return grown_signal(first.resolved, first.trees, of_round, schema, self.task.clients, rounds)
+
+    @property
+    def rounds_done(self) -> int | None:
+        return self._round if self._settings.scored_by_clients else None
 
     def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
         if not self._plans:

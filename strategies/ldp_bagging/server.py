@@ -14,12 +14,12 @@ from dpforest.forest import Forest, Limits, concatenate, feature_importances, pa
 from dpforest.forest.validate import to_single
 from dpforest.growers import finish_classifier
 from dpforest.ledger import Entry, json_number, rounded_up
-from strategies.forests import model_arrays, save_forest
+from strategies.forests import grown_signal, model_arrays, save_forest
 from strategies.ldp_bagging.noise_report import NoiseReport, expected_noise
 from strategies.ldp_bagging.published import BASE, IMPORTANCES, KINDS, NOISE, NOISE_COLUMNS, STEPS, TIMES, UNPROTECTED
 from strategies.ldp_bagging.rounds import plan_rounds
 from strategies.ldp_bagging.settings import LdpBaggingSettings, check_target
-from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Signal, Task
 
 _BARS_SHOWN, _BAR = 8, 30
 _LONGEST_STEP = 1e7  # ms
@@ -55,6 +55,14 @@ class LdpBaggingServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return [] if self._plan is None else self._plan.entries(self.task.schema)
+
+    def signal(self) -> Signal | None:
+        if self._plan is None:
+            return None
+        plan, schema = self._plan, self.task.schema
+        rows = self._settings.public_number_of_rows(schema)
+        of_round = max(1, rows // plan.rounds) if plan.disjoint else rows
+        return grown_signal(plan.resolved, plan.epsilon, of_round, schema, self.task.clients, plan.rounds)
 
     def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
         return Charges(each=[] if self._plan is None else self._plan.round_entries(exchange, self.task.schema))

@@ -252,9 +252,14 @@ def check_work(plan: RunPlan, task: Task, context: Context) -> None:
     _check_time_and_memory(plan.method.work(task), task, context)
 
 
+def seconds_of(work: Work) -> float:
+    """What one core takes for it at most, roughly."""
+    return sum(number / getattr(_A_SECOND, name) for name, number in asdict(work).items())
+
+
 def _check_time_and_memory(work: Work, task: Task, context: Context) -> None:
     """Estimates by public facts alone: how long it really takes depends on rows, and must end nothing."""
-    seconds = sum(number / getattr(_A_SECOND, name) for name, number in asdict(work).items())
+    seconds = seconds_of(work)
     megabytes = work.nodes * (_NODE_BYTES + _VALUE_BYTES * task.schema.n_outputs) / 1e6
     for option, asked, usual, what in (
         ("max-seconds", seconds, _LARGEST, "seconds"),

@@ -15,8 +15,8 @@ from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from dpforest.schema import MOST_ROWS
-from strategies.forests import model_arrays, save_forest
-from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task
+from strategies.forests import grown_signal, model_arrays, save_forest
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Signal, Task
 from strategies.one_shot.settings import COUNT_SHARE, OneShotSettings
 
 
@@ -41,6 +41,11 @@ class OneShotServer(ServerSide):
 
     def planned(self) -> list[Entry]:
         return list(self._plan(self._rows({})))
+
+    def signal(self) -> Signal:
+        schema = self.task.schema
+        rows = self._settings.public_rows(schema)
+        return grown_signal(self._resolve(rows), self._epsilon, rows, schema, self.task.clients)
 
     def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
         # How many trees there are, and how deep, may follow from the client's own noised number of rows.

@@ -19,6 +19,7 @@ from fl_app.report.papers.published import published_on
 from fl_app.report.sections import Section
 from fl_app.results.finished import FinishedRun
 from fl_app.results.text import columns
+from fl_app.terminal.screen import screen_width
 from strategies.metrics import Metric, metrics_of
 
 _TOP = 5  # features whose overlap is counted
@@ -99,7 +100,7 @@ def stability_table(section: Section) -> str:
         for row in stability_rows(section)
     ]
     header = ["importances of", "epsilon", "runs", "rank corr.", f"top {_TOP}"]
-    return columns([*header, "rank corr. to inf", f"top {_TOP} to inf"], lines) if lines else ""
+    return columns([*header, "rank corr. to inf", f"top {_TOP} to inf"], lines, screen_width()) if lines else ""
 
 
 def _by_setting(section: Section) -> dict[str, Group]:

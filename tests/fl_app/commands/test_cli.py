@@ -194,3 +194,16 @@ def test_a_shell_that_is_not_known_is_answered_with_those_that_are(capsys: pytes
     with pytest.raises(SystemExit):
         dpforest(["completion", "fish"])
     assert "'fish' must be one of bash, zsh\n" in capsys.readouterr().err
+
+
+def test_help_of_a_run_names_options_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    from fl_app.config.compose import check_overrides
+
+    with pytest.raises(SystemExit):
+        dpforest(["run", "--help"])
+    text = capsys.readouterr().out
+    named = re.findall(r"^  ([a-z._]+)=\S+ {2,}\S", text, re.M)
+    assert {"strategy", "dataset", "privacy.epsilon", "seed", "rounds", "output"} <= set(named)
+    known = {"strategy": "boost", "dataset": "watch", "partition": "iid", "evaluation": "subject"}
+    check_overrides([f"{name}={known.get(name, '1')}" for name in named])
+    assert len(re.findall(r"^  dpforest run", text, re.M)) == 3

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from dpforest.boosting.complete import linear_forest
 
+from dpforest.boosting.lines import linear_forest
 from dpforest.forest import Forest, load, save
 from dpforest.own_rows import OwnRows
 from dpforest.schema import Feature, Schema
@@ -218,6 +218,96 @@ def test_exports(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert model.with_name("forest.onnx").stat().st_size > 100
     assert "1 trees in" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["classes", "target"])
+def test_a_network_predicts_as_it_does_in_its_run(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("keras")
+    from baselines.mlp.architecture import Architecture
+    from baselines.mlp.inputs import MEAN, SCALE, from_outputs, model_inputs, n_inputs
+    from baselines.mlp.network import network_for
+    from baselines.mlp.saved import save_network
+
+    plain = SCHEMA.to_dict()
+    plain["features"][0]["missing"] = "branch"
+    if kind == "target":
+        plain = {**{key: value for key, value in plain.items() if key != "classes"}, "target_range": [0, 9]}
+    schema = Schema.from_dict(plain)
+    architecture = Architecture(n_inputs(schema), schema.n_outputs, kind == "classes", (5, 4), "relu", 0.1, (1,))
+    rng = np.random.default_rng(0)
+    weights: dict[str, np.ndarray] = {
+        name: np.abs(rng.normal(size=shape)).astype(np.float32) for name, shape in architecture.shapes.items()
+    }
+    arrays = weights | {MEAN: rng.normal(size=5).astype(np.float32), SCALE: np.full(5, 0.7, dtype=np.float32)}
+    save_network(tmp_path, architecture, schema, arrays)
+    frame = predicted(tmp_path / "network.json", "hr,acc,side\n60,1,left\n150,-3,right\n,2,left\n")
+    X = np.array([[60, 1, 1, 0], [150, -3, 0, 1], [schema.missing_values[0], 2, 1, 0]], dtype=float)
+    wanted = network_for(architecture).predict(weights, model_inputs(X, schema, True, arrays))
+    if kind == "classes":
+        assert frame["probability_exercise"].to_numpy() == pytest.approx(wanted[:, 1], abs=1e-5)
+    else:
+        assert frame["prediction"].to_numpy() == pytest.approx(from_outputs(wanted, schema), abs=1e-4)
+    command = ["predict", "--model", str(tmp_path / "network.json"), "--data", str(tmp_path / "new.csv")]
+    assert dpforest([*command, "--out", str(tmp_path / "o.csv"), "--explain"]) == 1
+    assert "error: --explain is for forests, and this is a SavedNetwork" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ({"rows": {"schema": None}}, "expected a mapping"),
+        ({"hidden": "many"}, "must say inputs, outputs"),
+        ({"hidden": [0]}, "whole numbers from 1"),
+        ({"activation": "os.system"}, "must be one of relu"),
+        ({"inputs": 7}, "does not fit its schema"),
+        ({"hidden": [6]}, "have shape (4, 5); expected (4, 6)"),
+    ],
+)
+def test_a_damaged_network_is_one_line(
+    damage: dict[str, object], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from baselines.mlp.architecture import Architecture
+    from baselines.mlp.saved import save_network
+
+    architecture = Architecture(4, 2, True, (5,), "relu", 0.0, ())
+    save_network(tmp_path, architecture, SCHEMA, architecture.initial_weights(np.random.default_rng(0)))
+    file = tmp_path / "network.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | damage))
+    (tmp_path / "new.csv").write_text("hr,acc,side\n60,1,left\n")
+    command = ["predict", "--model", str(file), "--data", str(tmp_path / "new.csv"), "--out", str(tmp_path / "o.csv")]
+    assert dpforest(command) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+class _Constant:
+    """The least that a model of another package must be."""
+
+    schema = SCHEMA
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return np.tile([0.25, 0.75], (len(X), 1))
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.ones(len(X), dtype=np.int64)
+
+
+def test_a_package_brings_a_model_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Entry:
+        value = "package:load"
+
+        def load(self) -> object:
+            return lambda path: _Constant()
+
+    def entries(group: str, name: str) -> list[Entry]:
+        return [Entry()] if (group, name) == ("dpforest.models", "votes.json") else []
+
+    monkeypatch.setattr("fl_app.results.model_file.entry_points", entries)
+    frame = predicted(tmp_path / "votes.json", "hr,acc,side\n60,1,left\n")
+    assert frame["prediction"].tolist() == ["exercise"]
 
 
 @pytest.mark.parametrize("rows", [1, 4, 40])

@@ -59,16 +59,16 @@ def test_a_launcher_runs_a_sweep_with_the_same_numbers_and_resumes_it(
     assert dpforest(["sweep", *table, "seed=0,1", f"output={here}"]) == 0
     assert dpforest(["sweep", *table, "seed=0,-1,1", f"output={there}", *launcher]) == 1
     assert numbers(there) == numbers(here)
-    assert [run.name for run in find_runs([there])] == ["0", "2"], "a folder has the number of its run"
-    assert [run.name for run in find_failed([there])] == ["1"]
+    assert [run.name for run in find_runs([there])] == ["01_seed-0", "03_seed-1"], "a folder has its run's number"
+    assert [run.name for run in find_failed([there])] == ["02_seed--1"]
     assert (there / "results.csv").is_file()
     assert (there / "report.html").is_file()
 
-    kept = (there / "0" / "metrics.json").stat().st_mtime_ns
-    (there / "2" / "metrics.json").unlink()
+    kept = (there / "01_seed-0" / "metrics.json").stat().st_mtime_ns
+    (there / "03_seed-1" / "metrics.json").unlink()
     assert dpforest(["resume", str(there), "seed=0,1"]) == 0
     assert numbers(there) == numbers(here)
-    assert (there / "0" / "metrics.json").stat().st_mtime_ns == kept
+    assert (there / "01_seed-0" / "metrics.json").stat().st_mtime_ns == kept
 
 
 def test_runs_that_are_launched_together_have_folders_of_their_own(table: list[str], tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_run_that_fails_in_a_process_of_its_own_leaves_its_folder(
     folder = tmp_path / "sweep"
     epsilon = "privacy.epsilon=1e-320"  # valid, and too small for any mechanism
     assert dpforest(["sweep", *table, epsilon, f"output={folder}", "hydra/launcher=joblib"]) == 1
-    assert [run.name for run in find_failed([folder])] == ["0"]
+    assert [run.name for run in find_failed([folder])] == ["01"]
     assert "runs that failed: 1" in capsys.readouterr().out
 
 
@@ -145,7 +145,7 @@ def test_a_users_own_files_are_found(own: Path, table: list[str], tmp_path: Path
     folder = tmp_path / "sweep"
     assert dpforest(["sweep", place, *table[:-1], "strategy=shallow,centralized", f"output={folder}"]) == 0
     assert len(find_runs([folder])) == 2
-    (folder / "0" / "metrics.json").unlink()
+    (folder / "01_shallow" / "metrics.json").unlink()
     assert dpforest(["resume", str(folder)]) == 0, "it knows where the files are"
     assert len(find_runs([folder])) == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from fl_app.commands.cli import main as dpforest
 from fl_app.config.compose import compose_config
 from fl_app.engine.experiment import ConfigurationError
 from fl_app.jobs.expansion import expand
+from fl_app.jobs.names import free_place, run_names
 from fl_app.jobs.sweep_folder import Missing, place_runs, resume_option, split_resume
 from fl_app.results.run_folder import OutputError, failure_of, find_failed, find_runs, write_failure
 
@@ -112,11 +114,31 @@ def test_a_missing_run_gets_a_folder_that_is_free(tmp_path: Path) -> None:
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "metrics.json").write_text("{}")
     write_failure(tmp_path / "2", ["seed=1"], "no power")
-    missing = Missing(tmp_path)
-    assert missing.place(tmp_path / "0") == tmp_path / "2", "the failed try made room"
+    Missing(tmp_path)
+    assert free_place(tmp_path / "0") == tmp_path / "2", "the failed try made room"
     write_failure(tmp_path / "2", ["seed=2"], "no power again")
-    assert missing.place(tmp_path / "2") == tmp_path / "3", "what failed since then stays"
+    assert free_place(tmp_path / "2") == tmp_path / "3", "what failed since then stays"
     assert find_failed([tmp_path]) == [tmp_path / "2"]
+
+
+def test_runs_are_named_by_what_differs() -> None:
+    runs = expand(["strategy=one_shot,boost", "privacy.epsilon=0.1,1", "strategy.depth=3", "seed=range(2)"])
+    names = run_names(runs)
+    assert names[:3] == ["01_one_shot_eps-0.1_seed-0", "02_one_shot_eps-0.1_seed-1", "03_one_shot_eps-1_seed-0"]
+    assert names[-1] == "08_boost_eps-1_seed-1"
+    assert run_names([["seed=1"]]) == ["01"]
+    hostile = run_names([["dataset.path=/a/../b c", "x=1"], ["dataset.path='../../etc'", "x=" + "y" * 300]])
+    assert hostile[0] == "01_path--a-..-b-c_x-1"
+    assert all("/" not in name and len(name) <= 100 for name in hostile)
+
+
+def test_new_names_find_room_among_old_numbers(tmp_path: Path) -> None:
+    for name in ("0", "1", "02_boost_seed-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.json").write_text("{}")
+    assert free_place(tmp_path / "01_boost_seed-0") == tmp_path / "03_boost_seed-0"
+    assert free_place(tmp_path / "01_a", [tmp_path / "03_b"]) == tmp_path / "04_a"
+    assert free_place(tmp_path / "mine") == tmp_path / "mine"
 
 
 def test_only_failed_tries_of_the_sweep_itself_are_removed(tmp_path: Path) -> None:
@@ -156,9 +178,11 @@ def test_a_sweep_reports_and_goes_on_with_what_is_missing(tmp_path: Path) -> Non
     )
     assert first.returncode == 1, "two runs failed"
     (folder,) = tmp_path.glob("sweep-*")
-    assert [run.name for run in find_runs([folder])] == ["0", "1"]
-    assert [run.name for run in find_failed([folder])] == ["2", "3"]
-    assert "depth" in failure_of(folder / "2")
+    assert [run.name for run in find_runs([folder])] == ["01_depth-2_seed-0", "02_depth-2_seed-1"]
+    assert [run.name for run in find_failed([folder])] == ["03_depth--3_seed-0", "04_depth--3_seed-1"]
+    assert "depth" in failure_of(folder / "03_depth--3_seed-0")
+    assert re.search(r"^run 2 of 4: one_shot on table, epsilon 1\S*, seed 1: accuracy \d\.\d{3}; ", first.stdout, re.M)
+    assert re.search(r"^run 3 of 4: 03_depth--3_seed-0: failed; ", first.stdout, re.M)
     page = (folder / "report.html").read_text()
     assert "2 runs" in page
     assert "depth -3" in page
@@ -166,11 +190,12 @@ def test_a_sweep_reports_and_goes_on_with_what_is_missing(tmp_path: Path) -> Non
     assert "strategy.depth=-3 seed=1: " in first.stdout.partition("runs that failed: 2")[2]
 
     # As if it had been interrupted after its first run.
-    kept = (folder / "0" / "metrics.json").stat().st_mtime_ns
-    (folder / "1" / "metrics.json").unlink()
+    kept = (folder / "01_depth-2_seed-0" / "metrics.json").stat().st_mtime_ns
+    (folder / "02_depth-2_seed-1" / "metrics.json").unlink()
     again = sweep(tmp_path, f"+resume={folder}")
     assert again.stdout.count("there already") == 1
-    assert (folder / "0" / "metrics.json").stat().st_mtime_ns == kept
+    assert (folder / "01_depth-2_seed-0" / "metrics.json").stat().st_mtime_ns == kept
+    assert (folder / "03_depth-2_seed-1" / "metrics.json").is_file(), "02 still holds files, and 03 had failed"
     seeds = [yaml.safe_load((run / "config.yaml").read_text())["seed"] for run in find_runs([folder])]
     assert sorted(seeds) == [0, 1]
     assert len(find_failed([folder])) == 2, "what fails again is listed again, once"

@@ -1,0 +1,71 @@
+"""Finished models in files: forests, networks, and those of other packages.
+
+A package's own model is read by an entry point of the group ``dpforest.models``, named after its file::
+
+    [project.entry-points."dpforest.models"]
+    "votes.json" = "majority_votes:load_votes"
+
+which is given the path and gives back a `Model`.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from dpforest.errors import DPForestError
+from dpforest.forest import Forest, load
+from dpforest.schema import Schema
+
+GROUP = "dpforest.models"
+_NETWORKS = ("network.json", "network.npz")
+
+
+class Model(Protocol):
+    """What predicts rows of a schema."""
+
+    @property
+    def schema(self) -> Schema:
+        """Of its rows."""
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Class probabilities, shape (n_rows, n_classes); never asked of a regression."""
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Class indices, or targets, shape (n_rows,)."""
+
+
+def load_model(path: Path) -> Model:
+    """The model of a file.
+
+    Raises
+    ------
+    DPForestError
+        It holds none.
+    """
+    if path.name in _NETWORKS:
+        # Only here: forests do without.
+        from baselines.mlp.saved import load_network
+
+        return load_network(path)
+    for entry in entry_points(group=GROUP, name=path.name):
+        found: Model = entry.load()(path)
+        if not isinstance(getattr(found, "schema", None), Schema):
+            raise DPForestError(f"{entry.value} gave back no model with a schema (entry point of {GROUP})")
+        return found
+    return load(path)
+
+
+def require_forest(model: Model, what: str) -> Forest:
+    """The model, if it is a forest.
+
+    Raises
+    ------
+    DPForestError
+    """
+    if not isinstance(model, Forest):
+        raise DPForestError(f"{what} is for forests, and this is a {type(model).__name__}")
+    return model
