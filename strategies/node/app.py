@@ -111,6 +111,9 @@ class PrivateClientApp(NodeApp):
     def __init__(self, load: Load) -> None:
         super().__init__(LoadedRows(load))
 
+    def __reduce__(self) -> tuple[Callable[..., NodeApp], tuple[Any, ...]]:
+        return NodeApp, (self._host, True)
+
 
 def answer_train(message: Message, context: Context, load: Load) -> Message:
     """Answer a training message in a ClientApp of your own; that one counts as a real node wherever it runs."""

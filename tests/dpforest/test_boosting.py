@@ -295,7 +295,6 @@ def test_sums_are_cut_off_before_the_noise() -> None:
         ({"pure": "yes"}, "pure 'yes' must be true or false"),
         ({"step": math.nan}, "step nan must be a number"),
         ({"linear_share": 1.0}, "linear_share 1.0 must be a number from 0 to below 1"),
-        ({"linear_share": 0.96}, "linear_share 0.96 and marginal_share 0.05 leave no budget for trees"),
         (
             {"linear_share": 0.5, "pure": True},
             "the linear part is for Gaussian noise: set linear_share=0, or pure=false",
@@ -333,3 +332,8 @@ def test_a_delta_that_does_not_fit_is_refused(budget: Budget, options: dict, row
 def test_noise_that_no_whole_numbers_hold_is_refused(budget: Budget, options: dict, message: str) -> None:
     with pytest.raises(DPForestError, match=message):
         make_plan(BoostSettings(**options), budget, 5, CLASSES)
+
+
+def test_shares_that_leave_nothing_for_trees_are_refused() -> None:
+    with pytest.raises(DPForestError, match=r"linear_share 0.96 and marginal_share 0.05 leave no budget for trees"):
+        make_plan(BoostSettings(linear_share=0.96), Budget(1.0, 1e-6), 5, SCHEMA)

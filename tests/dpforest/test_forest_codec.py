@@ -99,7 +99,7 @@ def change_tree(plain, **more):
     [
         (lambda p: [], "not a forest file"),
         (lambda p: change(p, format="other"), "not a forest file"),
-        (lambda p: change(p, version=3), "version 3; this release reads versions 1 and 2"),
+        (lambda p: change(p, version=4), "version 4; this release reads versions 1 to 3"),
         (lambda p: change(p, output="leaves"), "output 'leaves'"),
         (lambda p: {k: v for k, v in p.items() if k != "schema"}, "damaged forest file"),
         (lambda p: change(p, trees=[]), "damaged forest file|0 trees"),

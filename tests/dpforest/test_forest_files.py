@@ -76,7 +76,7 @@ def edited_tree(tree, **changes):
         (edited(importances={"a": 1.0, "b": 0.0, "c": "much"}), "importances must be numbers"),
         (edited(importances={"a": 1.0, "b": 0.0, "c": float("inf")}), "importances must be finite numbers"),
         (edited(notes="mine"), "the file has .*'notes'"),
-        (edited(version=3), "version 3; this release reads versions 1 and 2: update dpforest"),
+        (edited(version=4), "version 4; this release reads versions 1 to 3: update dpforest"),
         (edited(version="1"), "version '1'; .*save the forest again"),
         (edited(version=True), "version True"),
         (edited(trees=[]), "trees must be a list of one or more"),
