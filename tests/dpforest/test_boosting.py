@@ -336,4 +336,4 @@ def test_noise_that_no_whole_numbers_hold_is_refused(budget: Budget, options: di
 
 def test_shares_that_leave_nothing_for_trees_are_refused() -> None:
     with pytest.raises(DPForestError, match=r"linear_share 0.96 and marginal_share 0.05 leave no budget for trees"):
-        make_plan(BoostSettings(linear_share=0.96), Budget(1.0, 1e-6), 5, SCHEMA)
+        make_plan(BoostSettings(linear_share=0.96), Budget(1.0, 1e-6), 5, CLASSES)
