@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 
-from dpforest.guarantee import RECORD_UNIT
 from dpforest.ledger import rounded_up
 from fl_app.report.sections import Section
 from fl_app.report.statistics import FEWEST_SEEDS, Difference, Interval, difference, mean_interval, over_folds
@@ -21,16 +20,20 @@ from fl_app.results.text import decimals, short_delta
 
 @dataclass(frozen=True)
 class Contender:
-    """A method's setting at one epsilon: its first run, and what it reached by seed and fold, and by run and client."""
+    """A method's setting at one epsilon: its first run, its name in its panel, and what it reached.
+
+    ``seeds`` is by seed and fold, ``clients`` by run and client.
+    """
 
     run: FinishedRun
+    name: str
     score: Interval
     seeds: dict[tuple[Any, Any], float]
     clients: dict[tuple[Any, Any], tuple[float, float]]
 
     @property
     def setting(self) -> str:
-        """The method with what tells it apart."""
+        """The method with what tells it apart, in all panels."""
         return self.run.setting
 
     @property
@@ -52,13 +55,13 @@ class Contender:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The methods with a valid guarantee for one unit at one epsilon, the best first, and their gaps to the best.
+    """The methods with a valid guarantee in one panel at one epsilon, the best first, and their gaps to the best.
 
     ``ahead_unproven`` is the best method without a valid guarantee, where it is ahead of them all.
     """
 
     section: Section
-    unit: str
+    panel: str
     epsilon: float
     ranking: tuple[Contender, ...]
     gaps: tuple[Difference, ...]
@@ -83,7 +86,7 @@ class Verdict:
         """A method with its score and with what its epsilon comes with, where methods differ in that."""
         terms = [contender.delta] if len({other.delta for other in self.ranking}) > 1 else []
         terms += [contender.trust] if self.mixed_trust else []
-        return f"{contender.setting} ({'; '.join([_number(contender.score), *terms])})"
+        return f"{contender.name} ({'; '.join([_number(contender.score), *terms])})"
 
     def _first_by_trust(self) -> dict[str, Contender]:
         first: dict[str, Contender] = {}
@@ -99,7 +102,7 @@ class Verdict:
             leads = f"reaches {metric}"
         elif self.ties:
             leads = f"has the highest mean {metric}:"
-        text = f"At epsilon {rounded_up(self.epsilon)} per {self.unit}, {best.setting} {leads} {_number(best.score)}"
+        text = f"At epsilon {rounded_up(self.epsilon)} per {self.panel}, {best.name} {leads} {_number(best.score)}"
         text += f" ({'; '.join([best.seeds_in_words, best.delta, *([best.trust] if self.mixed_trust else [])])})"
         if len(self.ranking) == 1:
             text += "; no other method with a guarantee was run here."
@@ -112,36 +115,44 @@ class Verdict:
         named = {other.trust for other in self.ranking[:2]}
         for trust, first in self._first_by_trust().items():
             if trust not in named:
-                text += f" With another trust model ({trust}), {first.setting} has the highest mean: "
+                text += f" With another trust model ({trust}), {first.name} has the highest mean: "
                 text += f"{_number(first.score)}."
+        guessed = self.section.most_frequent.get(self.section.metric.name, -math.inf)
+        if guessed >= best.score.mean:
+            text += f" Always predicting the most frequent class reaches {decimals(guessed)}, so nothing was learned."
         if self.ahead_unproven is not None:
             ahead = self.ahead_unproven
-            text += f" {ahead.setting} shows {_number(ahead.score)}, but without a valid guarantee."
+            text += f" {ahead.name} shows {_number(ahead.score)}, but without a valid guarantee."
         return text
 
 
 @dataclass(frozen=True)
 class Answer:
-    """All verdicts of a section, and the best that was reached without privacy."""
+    """All verdicts of a section, and what was reached without privacy, the best first."""
 
     section: Section
     verdicts: list[Verdict]
-    reference: Contender | None
+    references: tuple[Contender, ...]
+
+    @property
+    def reference(self) -> Contender | None:
+        """The best without privacy."""
+        return self.references[0] if self.references else None
 
     def headline(self) -> str:
-        """Who leads over which range of epsilon, in one sentence a privacy unit."""
+        """Who leads over which range of epsilon, in one sentence a panel."""
         if not self.section.has_scores or self.section.frame[self.section.metric.name].isna().all():
             return "No run here has test metrics, so there is nothing to compare."
         if not self.verdicts:
             return "No method with a valid guarantee was run here."
         sentences = []
-        for unit, verdicts in groupby(self.verdicts, key=lambda verdict: verdict.unit):
+        for panel, verdicts in groupby(self.verdicts, key=lambda verdict: verdict.panel):
             spans = []
             for leader, span in groupby(verdicts, key=_leader):
                 epsilons = [verdict.epsilon for verdict in span]
                 first, last = rounded_up(epsilons[0]), rounded_up(epsilons[-1])
                 spans.append(f"at epsilon {first}{f' to {last}' if last != first else ''}, {leader}")
-            sentences.append(f"Per {unit}: {'; '.join(spans)}.")
+            sentences.append(f"Per {panel}: {'; '.join(spans)}.")
         return " ".join(sentences)
 
     def words(self) -> list[str]:
@@ -169,21 +180,20 @@ def answer(section: Section) -> Answer:
     """Compare a section's runs."""
     frame = section.frame
     if not section.has_scores:
-        return Answer(section, [], None)
+        return Answer(section, [], ())
     known = frame[frame[section.metric.name].notna()]
     private = known[(known["state"] == PRIVATE)]
     verdicts = []
-    for (unit, at), here in private.groupby(["per", "epsilon"]):
+    for (panel, at), here in private.groupby(["panel", "epsilon"]):
         epsilon = float(str(at))
         ranking = _ranked(section, here)
         best = ranking[0]
         gaps = tuple(difference(best.seeds, other.seeds, best.clients, other.clients) for other in ranking[1:])
-        unproven = known[(known["state"] == UNPROVEN) & (known["epsilon"] == epsilon) & (known["per"] == unit)]
+        unproven = known[(known["state"] == UNPROVEN) & (known["epsilon"] == epsilon) & (known["panel"] == panel)]
         ahead = [other for other in _ranked(section, unproven) if other.score.mean > best.score.mean]
-        verdicts.append(Verdict(section, str(unit), epsilon, ranking, gaps, ahead[0] if ahead else None))
-    verdicts.sort(key=lambda verdict: (verdict.unit != RECORD_UNIT.name, verdict.unit, verdict.epsilon))
-    reference = _ranked(section, known[known["state"] == OPEN])
-    return Answer(section, verdicts, reference[0] if reference else None)
+        verdicts.append(Verdict(section, str(panel), epsilon, ranking, gaps, ahead[0] if ahead else None))
+    verdicts.sort(key=lambda verdict: (section.panels.index(verdict.panel), verdict.epsilon))
+    return Answer(section, verdicts, _ranked(section, known[known["state"] == OPEN]))
 
 
 def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
@@ -204,12 +214,13 @@ def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
             lines = zip(*columns, strict=True)
             clients = {(section.runs[n].draw, (which, c)): (score, rows) for n, which, c, score, rows in lines}
         score = mean_interval(list(over_folds(seeds).values()))
-        found.append(Contender(section.runs[runs.index[0]], score, seeds, clients))
+        first = section.runs[runs.index[0]]
+        found.append(Contender(first, section.name(first), score, seeds, clients))
     return tuple(sorted(found, key=lambda contender: -contender.score.mean))
 
 
 def _leader(verdict: Verdict) -> str:
-    best, ties = verdict.best.setting, [other.setting for other in verdict.ties]
+    best, ties = verdict.best.name, [other.name for other in verdict.ties]
     if len(verdict.ranking) == 1:
         return f"{best} is the only method with a guarantee"
     if verdict.mixed_trust:

@@ -12,9 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dpforest.errors import DPForestError
+from dpforest.guarantee import RECORD_UNIT, TrustModel
 from dpforest.ledger import rounded_up
 from fl_app.results.finished import OPEN, UNPROVEN, FinishedRun, read_config
 from fl_app.results.rows import distinct_by_method, setting_label
@@ -28,6 +30,13 @@ from strategies.style import Style
 _POOLED = ("seed", "fold", "split", "public_share")
 # What only a family's sections differ in: its figures have them on an axis or as lines.
 _JOINED = ("partition.clients", "strategy.attack", "strategy.attack_share")
+# Who adds the noise, where that makes a panel.
+_NOISE = {
+    TrustModel.LOCAL: "each client adding all noise",
+    TrustModel.SHARED: "noise shared under secure aggregation",
+    TrustModel.CENTRAL: "a trusted server adding the noise",
+}
+_TRUSTS = list(TrustModel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +118,58 @@ class Section:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The runs' lines of ``results.csv``, with ``setting``, ``state``, ``draw`` and ``per``, the unit's name."""
+        """The runs' lines of ``results.csv``, with ``setting``, ``state``, ``draw``, ``per``, the unit's name, and
+        ``panel``.
+        """
         return pd.DataFrame(
-            run.row | {"setting": run.setting, "state": run.state, "draw": run.draw, "per": run.guarantee.unit.name}
+            run.row
+            | {"setting": run.setting, "state": run.state, "draw": run.draw, "per": run.guarantee.unit.name}
+            | {"panel": self._panel(run)}
             for run in self.runs
         )
+
+    @cached_property
+    def splits_trust(self) -> bool:
+        """Whether the trust model makes a panel too: where private runs differ in it and in the unit, both known."""
+        guarantees = [run.guarantee for run in self.runs if run.state != OPEN]
+        units, trusts = ({getattr(each, part).kind for each in guarantees} for part in ("unit", "trust"))
+        return min(len(units), len(trusts)) > 1 and None not in units | trusts
+
+    @cached_property
+    def panels(self) -> list[str]:
+        """What runs with a budget are compared under, each with its own panel and answer: records first, and whom one
+        has to trust least.
+        """
+        budgeted = [run for run in self.runs if run.state != OPEN]
+        return list(dict.fromkeys(map(self._panel, sorted(budgeted, key=_place))))
+
+    def _panel(self, run: FinishedRun) -> str:
+        kind = run.guarantee.trust.kind
+        return f"{run.guarantee.unit.name}{f', {_NOISE[kind]}' if self.splits_trust and kind else ''}"
+
+    def name(self, run: FinishedRun) -> str:
+        """A run's setting without what its panel says."""
+        said = {f"{part}={run.row[f'privacy.{part}']}" for part in ("unit", "trust") if self.splits_trust}
+        return " ".join(word for word in run.setting.split(" ") if word not in said)
+
+    @cached_property
+    def panel_styles(self) -> dict[str, Style]:
+        """The style of each `name`: in all panels the same."""
+        if not self.splits_trust:
+            return dict(self.styles)
+        return _styles([replace(run, setting=self.name(run)) for run in self.runs], with_trust=False)
+
+    @cached_property
+    def most_frequent(self) -> dict[str, float]:
+        """What always predicting the most frequent class of the test rows reaches, by metric; empty of a regression."""
+        counts = [np.sum(run.metrics["confusion"], axis=1) for run in self.runs if "confusion" in run.metrics]
+        shares = [each / each.sum() for each in counts if each.sum()]
+        if not shares:
+            return {}
+        return {
+            "accuracy": float(np.mean([each.max() for each in shares])),
+            "balanced_accuracy": float(np.mean([1 / np.count_nonzero(each) for each in shares])),
+        }
 
     @cached_property
     def clients(self) -> pd.DataFrame:
@@ -301,12 +357,19 @@ def _labels(runs: Sequence[FinishedRun]) -> list[str]:
     ]
 
 
-def _styles(runs: Sequence[FinishedRun]) -> dict[str, Style]:
+def _place(run: FinishedRun) -> tuple[bool, str, int]:
+    """The order of panels."""
+    unit, kind = run.guarantee.unit, run.guarantee.trust.kind
+    return unit.name != RECORD_UNIT.name, unit.name, _TRUSTS.index(kind) if kind else len(_TRUSTS)
+
+
+def _styles(runs: Sequence[FinishedRun], with_trust: bool = True) -> dict[str, Style]:
     styles: dict[str, Style] = {}
     used: dict[Style, int] = {}
     for run in sorted(runs, key=lambda run: run.setting):
         if run.setting not in styles:
-            own = style_of(run.method, {**run.config["strategy"], "trust": run.guarantee.trust.kind})
+            trust = {"trust": run.guarantee.trust.kind} if with_trust else {}
+            own = style_of(run.method, {**run.config["strategy"], **trust})
             styles[run.setting] = own.variant(used.get(own, 0))
             used[own] = used.get(own, 0) + 1
     return styles

@@ -92,7 +92,8 @@ class Entry:
 # In the order of a page.
 CATALOGUE = (
     Entry("answer", Answer, comparison.answer_picture, "answer",
-          "Methods with a guarantee, the best of each epsilon first, larger and with its score; bars are 95 % "
+          "Methods with a guarantee, the best of each epsilon first, larger and with its score; where units and trust "
+          "models both differ, each pair has a panel. Bars are 95 % "
           "intervals over seeds, by bootstrap; one seed has none. An ≈ says that no difference from another method "
           "is shown."),
     Entry("epsilon", Section, epsilon.against_epsilon, "score",
@@ -130,6 +131,9 @@ CATALOGUE = (
     Entry("rows", Family, families.against_rows, "joined",
           "Mean score against the rows of a client times epsilon; bars span the seeds, and each number of clients has "
           "a line of its own."),
+    Entry("number", Family, families.against_clients, "joined",
+          "Mean score against the number of clients that train; bars span the seeds. The lighter, the smaller the "
+          "epsilon."),
     Entry("ldp", Section, ldp_document.document_figures, "settings",
           "Metrics and sizes of the noise at each level, with what the document says."),
     Entry("ldp_document", Section, ldp_document.document_file),

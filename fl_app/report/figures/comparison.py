@@ -10,9 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dpforest.guarantee import TrustModel
 from dpforest.ledger import rounded_up
 from fl_app.report.answer import Answer, Verdict
-from fl_app.report.figures.style import EPSILON, PUBLISHED, legend_below, log_axis
+from fl_app.report.figures.style import EPSILON, PUBLISHED, grid_of, legend_below, log_axis, most_frequent_line
 from fl_app.report.papers.published import published_on
 from fl_app.report.sections import Section, nearest_to_one
 from fl_app.results.finished import OPEN, PRIVATE
@@ -25,44 +26,66 @@ _LONGEST = 24  # characters of a class's name
 
 
 def answer_picture(answer: Answer) -> Iterator[tuple[str, Figure]]:
-    """The methods with a guarantee at each epsilon with their intervals, one panel a unit; the highest has its mean."""
+    """The methods with a guarantee at each epsilon with their intervals, one panel a unit, or a unit and trust model.
+
+    The highest has its mean. Lines: what was reached without privacy, and by always predicting one class.
+    """
     if not answer.verdicts:
         return
-    units = list(dict.fromkeys(verdict.unit for verdict in answer.verdicts))
-    most = max(sum(verdict.unit == unit for verdict in answer.verdicts) for unit in units)
-    figure = Figure(figsize=(max(5.6, (1.1 + 1.15 * most) * len(units)), 4.2), layout="constrained")
-    for number, unit in enumerate(units, 1):
-        axes = figure.add_subplot(1, len(units), number, sharey=figure.axes[0] if number > 1 else None)
-        verdicts = [verdict for verdict in answer.verdicts if verdict.unit == unit]
-        for place, verdict in enumerate(verdicts):
-            _verdict(axes, place, verdict, answer.section.styles)
-        if answer.reference is not None:
-            axes.axhline(
-                answer.reference.score.mean, color=PUBLISHED, linestyle="--", linewidth=1,
-                label=f"without privacy: {answer.reference.setting}",
-            )  # fmt: skip
-        axes.set_xticks(range(len(verdicts)), [rounded_up(verdict.epsilon) for verdict in verdicts])
-        axes.set_xlim(-0.6, len(verdicts) - 0.4)
+    section = answer.section
+    panels = list(dict.fromkeys(verdict.panel for verdict in answer.verdicts))
+    epsilons = {panel: _epsilons(answer, panel) for panel in panels}
+    most = max(map(len, epsilons.values()))
+    down, across = grid_of(len(panels), section.splits_trust)
+    figure = Figure(figsize=(max(5.6, (1.1 + 1.15 * most) * across), 0.6 + 3.6 * down), layout="constrained")
+    for number, panel in enumerate(panels, 1):
+        axes = figure.add_subplot(down, across, number, sharey=figure.axes[0] if number > 1 else None)
+        for verdict in answer.verdicts:
+            if verdict.panel == panel:
+                _verdict(axes, epsilons[panel].index(verdict.epsilon), verdict)
+        _levels(axes, answer)
+        axes.set_xticks(range(len(epsilons[panel])), [rounded_up(epsilon) for epsilon in epsilons[panel]])
+        axes.set_xlim(-0.6, len(epsilons[panel]) - 0.4)
         axes.grid(False, axis="x")
         axes.margins(y=0.15)
         axes.set_xlabel(EPSILON)
-        axes.set_ylabel(answer.section.metric.label)
-        axes.set_title(f"per {unit}", loc="left")
-    figure.suptitle(f"{answer.section.title}: methods with a guarantee", x=0.01, ha="left", fontsize=10)
+        axes.set_ylabel(section.metric.label)
+        axes.set_title(f"per {panel}".replace(", ", ",\n"), loc="left", fontsize=9)
+    figure.suptitle(f"{section.title}: methods with a guarantee", x=0.01, ha="left", fontsize=10)
     legend_below(figure)
     yield "", figure
 
 
-def _verdict(axes: Axes, place: int, verdict: Verdict, styles: Mapping[str, Style]) -> None:
+def _epsilons(answer: Answer, panel: str) -> list[float]:
+    """Those on a panel's axis: its own; where trust models have panels, those of all, so that a gap is seen."""
+    of_all = answer.section.splits_trust
+    return sorted({verdict.epsilon for verdict in answer.verdicts if of_all or verdict.panel == panel})
+
+
+def _levels(axes: Axes, answer: Answer) -> None:
+    """Lines to compare with: the best without privacy, each client alone, and always predicting one class."""
+    alone = [other for other in answer.references[1:] if other.run.guarantee.trust.kind is TrustModel.LOCAL]
+    for reference in [*answer.references[:1], *alone]:
+        best = reference is answer.reference
+        axes.axhline(
+            reference.score.mean, color=PUBLISHED, linestyle="--" if best else ":", linewidth=1,
+            label=f"without privacy: {reference.setting} ({reference.trust})",
+        )  # fmt: skip
+    most_frequent_line(axes, answer.section, answer.section.metric.name)
+
+
+def _verdict(axes: Axes, place: int, verdict: Verdict) -> None:
+    section = verdict.section
     width = min(0.8 / len(verdict.ranking), 0.16)
     for number, contender in enumerate(verdict.ranking):
         at = place + (number - (len(verdict.ranking) - 1) / 2) * width
-        score, style = contender.score, styles[contender.setting]
+        score, style = contender.score, section.panel_styles[contender.name]
+        terms = [contender.delta] if section.splits_trust else [contender.delta, contender.trust]
         spread = None if math.isnan(score.low) else [[score.mean - score.low], [score.high - score.mean]]
         axes.errorbar(
             at, score.mean, yerr=spread, color=style.colour, marker=style.marker, markersize=8 if not number else 5,
             capsize=2, linewidth=1.2, linestyle="none",
-            label=f"{contender.setting} ({contender.delta}; {contender.trust})",
+            label=f"{contender.name} ({'; '.join(terms)})",
         )  # fmt: skip
         if not number:
             top = score.mean if math.isnan(score.high) else score.high

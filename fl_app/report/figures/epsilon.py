@@ -12,10 +12,11 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from dpforest.guarantee import RECORD_UNIT
 from dpforest.ledger import rounded_up
-from fl_app.report.figures.style import EPSILON, PUBLISHED, guarantee_words, legend_below, one_panel
+from fl_app.report.figures.style import EPSILON, PUBLISHED, guarantee_words, legend_below, most_frequent_line, one_panel
 from fl_app.report.papers.published import published_on, source_of
 from fl_app.report.sections import Section
 from fl_app.results.finished import PRIVATE
+from fl_app.results.text import short_delta
 from strategies.metrics import metrics_of
 from strategies.style import Style
 
@@ -24,8 +25,14 @@ _NONE = pd.Series(dtype=float)
 
 
 def against_epsilon(section: Section) -> Iterator[tuple[str, Figure]]:
-    """Mean scores with their range, one column a privacy unit; hollow marks where nothing is guaranteed."""
-    frame = section.frame.assign(label=[f"{run.setting} ({guarantee_words(run)})" for run in section.runs])
+    """Mean scores with their range, one column a privacy unit, or a unit and trust model; hollow marks where nothing is
+    guaranteed.
+    """
+    names = [section.name(run) for run in section.runs]
+    words = [short_delta(run.budget.delta) if section.splits_trust else guarantee_words(run) for run in section.runs]
+    frame = section.frame.assign(
+        label=[f"{name} ({said})" for name, said in zip(names, words, strict=True)], short=names
+    )
     shown = [
         metric for metric in metrics_of() if metric.against_epsilon and frame.get(metric.name, _NONE).notna().any()
     ]
@@ -34,29 +41,33 @@ def against_epsilon(section: Section) -> Iterator[tuple[str, Figure]]:
     has_budget = frame.groupby("setting")["epsilon"].transform("min") < np.inf
     free = frame[~has_budget]
     budgeted = frame[has_budget] if has_budget.any() else free
-    units = list(budgeted.groupby("per")["setting"].nunique().sort_values(ascending=False, kind="stable").index)
-    figure = Figure(figsize=(max(5.2, 4.6 * len(units)), 1.4 + 3.2 * len(shown)), layout="constrained")
-    ticks = [set(frame["epsilon"]) for _ in units]
+    panels = list(budgeted.groupby("panel")["setting"].nunique().sort_values(ascending=False, kind="stable").index)
+    units = dict(zip(frame["panel"], frame["per"], strict=True))
+    if section.splits_trust:
+        panels = [panel for panel in section.panels if panel in panels]
+    figure = Figure(figsize=(max(5.2, 4.6 * len(panels)), 1.4 + 3.2 * len(shown)), layout="constrained")
+    ticks = [set(frame["epsilon"]) for _ in panels]
     for line, metric in enumerate(shown):
         first: Axes | None = None
-        for column, unit in enumerate(units):
-            place = line * len(units) + column + 1
+        for column, panel in enumerate(panels):
+            place = line * len(panels) + column + 1
             above = figure.axes[column] if line else None
-            axes = figure.add_subplot(len(shown), len(units), place, sharex=above, sharey=first)
+            axes = figure.add_subplot(len(shown), len(panels), place, sharex=above, sharey=first)
             first = first or axes
-            part = frame[has_budget & (frame["per"] == unit)]
-            for (setting, label), runs in part.groupby(["setting", "label"]):
-                _curve(axes, runs, metric.name, str(label), section.styles[str(setting)])
+            part = frame[has_budget & (frame["panel"] == panel)]
+            for (name, label), runs in part.groupby(["short", "label"]):
+                _curve(axes, runs, metric.name, str(label), section.panel_styles[str(name)])
             for setting, runs in free.groupby("setting"):
                 style = section.styles[str(setting)]
                 axes.axhline(runs[metric.name].mean(), color=style.colour, linestyle=style.line, linewidth=0.9,
                              label=f"{setting!s}, no privacy")  # fmt: skip
+            most_frequent_line(axes, section, metric.name)
             if metric.name == "accuracy":
-                ticks[column] |= _published_curves(axes, section, unit)
+                ticks[column] |= _published_curves(axes, section, units[panel])
             epsilon_axis(axes, ticks[column])
             axes.set_ylabel(metric.label)
             if not line:
-                title = f"{section.title}\nunit: one {unit}"
+                title = f"{section.title}\nunit: one {panel}".replace(f"{units[panel]}, ", f"{units[panel]},\n")
                 if any(_hollow(runs) for _, runs in part.groupby("setting")):
                     # Such a method may count epsilon otherwise than the axis says: the LDP document does, once a round.
                     title += "; hollow: no guarantee,\nepsilon as the method counts it"
@@ -68,6 +79,9 @@ def against_epsilon(section: Section) -> Iterator[tuple[str, Figure]]:
 def epsilon_axis(axes: Axes, epsilons: Iterable[float]) -> None:
     """A logarithmic axis with a tick at each epsilon that was run or published."""
     finite = sorted({float(epsilon) for epsilon in epsilons if np.isfinite(epsilon)})
+    if finite:  # the same ends in all panels, also where one has fewer epsilons
+        margin = max((finite[-1] / finite[0]) ** 0.05, 1.05)
+        axes.set_xlim(finite[0] / margin, finite[-1] * margin)
     axes.set_xscale("log")
     axes.set_xticks(finite, [rounded_up(epsilon) for epsilon in finite])
     axes.xaxis.set_minor_locator(NullLocator())

@@ -1,4 +1,6 @@
-"""Figures that join the sections of a family: against the share of bad clients, and against the rows of a client."""
+"""Figures that join the sections of a family: against the share of bad clients, the rows of a client, and
+how many clients there are.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from dpforest.ledger import rounded_up
@@ -13,6 +16,8 @@ from fl_app.report.figures.style import guarantee_words, legend_below, log_axis,
 from fl_app.report.sections import Family
 from fl_app.results.finished import FinishedRun
 from fl_app.results.rows import distinct_by_method, setting_label
+from strategies.registry import style_of
+from strategies.style import Style
 
 _MARKERS = ("o", "s", "^", "D")
 
@@ -47,14 +52,32 @@ def against_rows(family: Family) -> Iterator[tuple[str, Figure]]:
     yield family.title, figure
 
 
+def against_clients(family: Family) -> Iterator[tuple[str, Figure]]:
+    """Score against the number of clients that take part, where it varies; a line a setting and epsilon."""
+    private = [run for run in family.runs if np.isfinite(run.epsilon) and run.metrics.get("clients")]
+    distinct = distinct_by_method([run.row for run in private])
+    epsilons = sorted({run.epsilon for run in private})
+    points, styles = [], {}
+    for run in sorted(private, key=lambda run: (run.method, run.epsilon)):
+        label = _label(run, distinct, "asked_clients", f"epsilon {rounded_up(run.epsilon)}")
+        points.append((label, float(run.metrics["clients"]), run))
+        own = style_of(run.method, {**run.config["strategy"], "trust": run.guarantee.trust.kind})
+        styles[label] = own.at_level(epsilons.index(run.epsilon), len(epsilons))
+    if len({place for _, place, _ in points}) < 2:
+        return
+    figure = _figure(family, points, "clients that train", styles)
+    log_axis(figure.axes[0].xaxis)
+    yield family.title, figure
+
+
 def _label(run: FinishedRun, distinct: Mapping[str, Sequence[str]], said: str, words: str) -> str:
     """Its setting, but for what is said anyway, with some words and what its guarantee is about."""
     own = [name for name in distinct[run.method] if name != said]
     return f"{setting_label(run.row, {run.method: own})}, {words} ({guarantee_words(run)})"
 
 
-def _figure(family: Family, points: Sequence[Point], what: str) -> Figure:
-    """Mean score with the range of the seeds, one line a label; ``points`` are label, place and run."""
+def _figure(family: Family, points: Sequence[Point], what: str, styles: Mapping[str, Style] | None = None) -> Figure:
+    """Mean score with the range of the seeds, one line a label, in its style; ``points`` are label, place and run."""
     lines: dict[str, dict[float, list[float]]] = {}
     for label, place, run in points:
         if family.metric.name in run.metrics:
@@ -63,9 +86,10 @@ def _figure(family: Family, points: Sequence[Point], what: str) -> Figure:
     for number, (label, scores) in enumerate(lines.items()):
         at = sorted(scores)
         mean, ends = spread([scores[x] for x in at])
-        colour = colormaps["viridis"](0.3 + 0.55 * number / max(len(lines) - 1, 1))  # seen on white and on black
-        axes.errorbar(at, mean, yerr=ends, label=label, color=colour, marker=_MARKERS[number % 4], markersize=4,
-                      capsize=2, linewidth=1.2)  # fmt: skip
+        green = to_hex(colormaps["viridis"](0.3 + 0.55 * number / max(len(lines) - 1, 1)))  # seen on white and on black
+        style = styles[label] if styles else Style(green, _MARKERS[number % 4])
+        axes.errorbar(at, mean, yerr=ends, label=label, color=style.colour, linestyle=style.line, marker=style.marker,
+                      markersize=4, capsize=2, linewidth=1.2)  # fmt: skip
     axes.set_xlabel(what)
     axes.set_ylabel(family.metric.label)
     legend_below(figure)

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from fl_app.report.sections import Section
 from fl_app.results.finished import FinishedRun
 from fl_app.results.text import short_delta
 
@@ -57,6 +58,21 @@ def one_panel(title: str, size: tuple[float, float]) -> tuple[Figure, Axes]:
     axes = figure.add_subplot()
     axes.set_title(title, loc="left", fontsize=9)
     return figure, axes
+
+
+def grid_of(panels: int, splits_trust: bool) -> tuple[int, int]:
+    """Lines and columns of so many panels: in one line, or, of a unit and a trust model each, in columns of two."""
+    across = min(panels, 2) if splits_trust else panels
+    return math.ceil(panels / across), across
+
+
+def most_frequent_line(axes: Axes, section: Section, metric: str) -> None:
+    """The level of always predicting the most frequent class, where it is known."""
+    if metric in section.most_frequent:
+        axes.axhline(
+            section.most_frequent[metric], color=PUBLISHED, linestyle="-.", linewidth=0.8,
+            label="always the most frequent class",
+        )  # fmt: skip
 
 
 def spread(values: Sequence[Sequence[float] | np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -19,6 +19,7 @@ from fl_app.config.compose import check_overrides, compose_config, split_overrid
 from fl_app.config.places import conf_folder
 from fl_app.engine.experiment import ConfigurationError, Experiment
 from fl_app.engine.in_process import InProcessGrid
+from fl_app.jobs.expansion import expand
 from strategies.registry import get_method
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -132,6 +133,36 @@ def test_shipped_experiments_sweep_over_what_exists(experiment: str) -> None:
     for number in range(max(map(len, values.values()))):  # every value once, not all that go together
         overrides = [f"{name}={some[number % len(some)]}" for name, some in values.items()]
         to_experiment(compose_config([f"experiment={experiment}", *overrides]))
+
+
+@pytest.mark.parametrize("experiment", ["trees_or_fedavg", "many_clients"])
+def test_nobody_is_asked_for_what_it_has_no_proof_of(experiment: str) -> None:
+    """Each run of the comparison names a unit and a trust model, and its method proves them."""
+    panels: dict[str, set[tuple[str | None, str | None]]] = {}
+    for overrides in expand([f"experiment={experiment}", "seed=0"]):
+        run = to_experiment(compose_config(overrides))
+        asked = run.privacy.unit, run.privacy.trust
+        if run.method.name == "standalone":
+            assert (asked, run.privacy.epsilon) == ((None, None), float("inf"))
+        else:
+            protection = run.method.protection(run.settings, *asked)
+            assert (protection.unit.kind, protection.trust.kind) == asked
+        panels.setdefault(run.method.name, set()).add(asked)
+    if experiment == "trees_or_fedavg":
+        trusts = {"local", "shared"}
+        assert panels.pop("standalone") == {(None, None)}
+        assert panels == {
+            "boost": {(unit, trust) for unit in ("record", "client") for trust in trusts},
+            "dp_sgd": {("record", trust) for trust in trusts},
+            "dp_fedavg": {("client", trust) for trust in trusts},
+        }
+
+
+@pytest.mark.parametrize("case", ["hugadb_people", "hapt_people", "wisdm_rows"])
+def test_the_like_for_like_comparison_goes_with_other_data(case: str) -> None:
+    alone, other = (compose_config([*more, f"case={case}"]) for more in ([], ["experiment=trees_or_fedavg"]))
+    assert (other.dataset, other.partition) == (alone.dataset, alone.partition)
+    assert (other.evaluation.split, other.privacy.unit) == (alone.evaluation.split, "${contender.unit}")
 
 
 def test_flwr_run_refuses_a_folder_that_would_go_astray(caplog: pytest.LogCaptureFixture) -> None:

@@ -33,6 +33,9 @@ ROOT = Path(__file__).resolve().parents[3]
         (["experiment=compare_watch"], 45),
         (["experiment=compare_watch", "seed=0"], 15),
         (["experiment=favero2024", "privacy.epsilon=1,10"], 80),
+        (["experiment=trees_or_fedavg"], 37),  # each client alone has no unit, trust or epsilon: once
+        (["experiment=trees_or_fedavg", "contender.epsilon=1", "seed=range(2)"], 38),
+        (["experiment=many_clients"], 36),
         (["seed=3"], 1),
     ],
 )

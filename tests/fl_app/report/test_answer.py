@@ -184,7 +184,7 @@ def test_units_have_answers_of_their_own(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "one_shot", accuracy=[0.5, 0.5])
     write_run(tmp_path / "b", "dp_fedavg", accuracy=[0.9, 0.9], unit=CLIENT_UNIT)
     verdicts = answer(gather([tmp_path]).sections[0]).verdicts
-    assert {(v.unit, v.best.setting) for v in verdicts} == {
+    assert {(v.panel, v.best.setting) for v in verdicts} == {
         ("record", "one_shot"),
         ("client's whole data", "dp_fedavg"),
     }
