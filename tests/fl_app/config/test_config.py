@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from dpforest.errors import DPForestError
 from fl_app import server_app
 from fl_app.client_app import app
-from fl_app.config.compose import check_overrides, compose_config, split_overrides, to_experiment
+from fl_app.config.compose import check_overrides, compose_config, known_options, split_overrides, to_experiment
 from fl_app.config.places import conf_folder
 from fl_app.engine.experiment import ConfigurationError, Experiment
 from fl_app.engine.in_process import InProcessGrid
@@ -132,7 +132,12 @@ def test_shipped_experiments_sweep_over_what_exists(experiment: str) -> None:
     values = {o.key_or_group: [*o.sweep_string_iterator()] for o in OverridesParser.create().parse_overrides(text)}
     for number in range(max(map(len, values.values()))):  # every value once, not all that go together
         overrides = [f"{name}={some[number % len(some)]}" for name, some in values.items()]
-        to_experiment(compose_config([f"experiment={experiment}", *overrides]))
+        # What stands in a choice of a group that is swept too goes to the choices that have it.
+        chosen = [f"experiment={experiment}", *(text for text in overrides if "." not in text.partition("=")[0])]
+        known = known_options(chosen)
+        inner = [text.partition("=")[0] for text in overrides if text.partition(".")[0] in values]
+        fitting = [text for text in overrides if (name := text.partition("=")[0]) not in inner or name in known]
+        to_experiment(compose_config([f"experiment={experiment}", *fitting]))
 
 
 @pytest.mark.parametrize("experiment", ["trees_or_fedavg", "many_clients"])
@@ -162,7 +167,7 @@ def test_nobody_is_asked_for_what_it_has_no_proof_of(experiment: str) -> None:
 def test_the_like_for_like_comparison_goes_with_other_data(case: str) -> None:
     alone, other = (compose_config([*more, f"case={case}"]) for more in ([], ["experiment=trees_or_fedavg"]))
     assert (other.dataset, other.partition) == (alone.dataset, alone.partition)
-    assert (other.evaluation.split, other.privacy.unit) == (alone.evaluation.split, "${contender.unit}")
+    assert (other.evaluation.split, other.privacy.unit) == (alone.evaluation.split, "record")
 
 
 def test_flwr_run_refuses_a_folder_that_would_go_astray(caplog: pytest.LogCaptureFixture) -> None:
