@@ -46,7 +46,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "pp_fgrf published": {"strategy": {"name": "pp_fgrf", **EXACT, "trees": 3, "depth": 2}},
     "pp_fprf": {"strategy": {"name": "pp_fprf", "trees": 3, "depth": 2, "k": 1}},
     "pp_fprf published": {"strategy": {"name": "pp_fprf", **EXACT, "trees": 3, "depth": 2, "k": 1}},
-    "dp_fedavg": {"strategy": {"name": "dp_fedavg"}, "rounds": 2, "privacy": APPROXIMATE},
+    "dp_fedavg": {"strategy": {"name": "dp_fedavg"}, "rounds": 2, "epsilon": 8.0, "privacy": APPROXIMATE},
     "dp_fedavg published": {
         "strategy": {"name": "dp_fedavg_published", "clients_per_round": 3}, "rounds": 2, "privacy": APPROXIMATE,
     },

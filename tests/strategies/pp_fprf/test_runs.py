@@ -26,6 +26,7 @@ from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs.record import run_job
 from strategies.messages import BadMessage, RowsChanged, to_arrays_record
 from strategies.method import TooFewClients
+from strategies.node import answer
 from strategies.pp_fprf import PersonalSettings
 from strategies.pp_fprf.client import AloneClient, PersonalClient
 from strategies.pp_fprf.growth import Group, Growth
@@ -364,7 +365,8 @@ def test_a_phase_that_does_not_exist_is_refused(phase: str | None) -> None:
 
 
 def test_a_real_node_shows_nobody_its_model(table: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strategies.node.answer._shows_own_model", lambda task: False)
+    own_model = answer._own_model
+    monkeypatch.setattr(answer, "_own_model", lambda side, task, shows: own_model(side, task, shows=False))
     done = run(personal(table))
     assert all("kept" not in row for row in done.clients)
     # Its exact counts would show in metrics on rows that a server knows.
