@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,12 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 import baselines
 import strategies
+from dpforest.ledger import Budget
 from dpforest.schema import Schema
 from fl_app.engine.in_process import InProcessGrid
 from strategies import LocalRows, PrivateClientApp
 from strategies.messages import plain_arrays
+from strategies.method import Task
 from strategies.registry import get_method
 
 CLIENTS = 3
@@ -52,8 +53,8 @@ def score_of(name: str, table: MakeTable, task: str, epsilon: float, seed: int) 
     assert not result.left_out
     rows = schema.check_matrix(X[~train])[0]
     if name == "dp_sgd":
-        view = SimpleNamespace(schema=schema, settings=get_method(name).settings())
-        predicted = get_method(name).client().predict(view, rows, plain_arrays(result.arrays))  # type: ignore[arg-type]
+        task_of_it: Any = Task(schema, get_method(name).settings(), Budget(epsilon, 1e-5), 10, CLIENTS, seed)
+        predicted = get_method(name).client().predict(task_of_it, rows, plain_arrays(result.arrays))
     else:
         predicted = result.forest.predict(rows) if task == "regression" else result.forest.predict_proba(rows)
     if task == "regression":

@@ -53,7 +53,7 @@ def against_rows(family: Family) -> Iterator[tuple[str, Figure]]:
 
 
 def against_clients(family: Family) -> Iterator[tuple[str, Figure]]:
-    """Score against the number of clients that take part, where it varies; a line a setting and epsilon."""
+    """Score against the number of clients that take part, where there are three or more; a line a setting and epsilon."""
     private = [run for run in family.runs if np.isfinite(run.epsilon) and run.metrics.get("clients")]
     distinct = distinct_by_method([run.row for run in private])
     epsilons = sorted({run.epsilon for run in private})
@@ -63,7 +63,7 @@ def against_clients(family: Family) -> Iterator[tuple[str, Figure]]:
         points.append((label, float(run.metrics["clients"]), run))
         own = style_of(run.method, {**run.config["strategy"], "trust": run.guarantee.trust.kind})
         styles[label] = own.at_level(epsilons.index(run.epsilon), len(epsilons))
-    if len({place for _, place, _ in points}) < 2:
+    if len({place for _, place, _ in points}) < 3:
         return
     figure = _figure(family, points, "clients that train", styles)
     log_axis(figure.axes[0].xaxis)

@@ -172,7 +172,7 @@ def test_ctrl_c_ends_without_a_traceback(tmp_path: Path, console: dict[str, str]
     child = subprocess.Popen(command, env=console, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout is not None
     for line in child.stdout:
-        if line.startswith("round "):
+        if line.startswith("exchange "):
             break
     time.sleep(0.2)
     child.send_signal(signal.SIGINT)

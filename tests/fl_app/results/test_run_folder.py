@@ -220,7 +220,7 @@ def test_a_signal_ends_a_run_and_the_folder_says_so(dataset: dict[str, Any], tmp
     assert child.stdout is not None
     try:
         for line in child.stdout:
-            if line.startswith("round 3/"):
+            if line.startswith("exchange 3/"):
                 child.send_signal(number)
                 break
         out, err = child.communicate(timeout=300)
