@@ -171,7 +171,7 @@ def test_a_simulation_beside_a_dead_cluster_ends_whole_at_sigterm(tmp_path: Path
     assert child.stdout is not None
     try:
         for line in child.stdout:
-            if line.startswith("round 2/"):
+            if line.startswith("exchange 2/"):
                 break
         assert len(processes_with(mark)) > 2, "Ray's are among them"
         child.terminate()

@@ -53,7 +53,7 @@ def against_rows(family: Family) -> Iterator[tuple[str, Figure]]:
 
 
 def against_clients(family: Family) -> Iterator[tuple[str, Figure]]:
-    """Score against the number of clients that take part, where there are three or more; a line a setting and epsilon."""
+    """Score against the number of clients that train, where there are three or more; a line a setting and epsilon."""
     private = [run for run in family.runs if np.isfinite(run.epsilon) and run.metrics.get("clients")]
     distinct = distinct_by_method([run.row for run in private])
     epsilons = sorted({run.epsilon for run in private})
