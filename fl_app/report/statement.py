@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment
 from markupsafe import Markup
 
 from dpforest import __version__
@@ -23,6 +23,7 @@ from dpforest.ledger.groups import epsilon_curve, group_guarantee
 from fl_app.report.curve import curve_svg
 from fl_app.report.ledgers import Release, releases_of
 from fl_app.report.protection import percent, protections, worst_entries
+from fl_app.report.statement_template import TEMPLATE
 from fl_app.results.evidence import Evidence, evidence_of
 from fl_app.results.finished import OPEN, FinishedRun, read_run
 from fl_app.results.run_folder import PARTIAL, STATEMENT
@@ -88,15 +89,13 @@ def _check_claim(run: FinishedRun) -> None:
 
 def statement_page(run: FinishedRun, evidence: Evidence, name: str) -> str:
     """The page as text."""
-    environment = Environment(
-        loader=PackageLoader("fl_app.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"rounded_up": rounded_up, "percent": percent}
     guarantee = run.guarantee
     holds = guarantee.holds
     entries = worst_entries(run) if holds else []
     points = [(delta, epsilon) for delta, epsilon in epsilon_curve(guarantee, entries, _DELTAS) if epsilon < math.inf]
-    return environment.get_template("statement.html.j2").render(
+    return environment.from_string(TEMPLATE).render(
         run=run,
         name=name,
         holds=holds,

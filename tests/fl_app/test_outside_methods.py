@@ -84,7 +84,7 @@ def test_flwr_runs_a_method_of_an_installed_package(tmp_path: Path, flower: dict
         timeout=600,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    (run,) = find_runs([tmp_path / "runs"])
+    (run,) = find_runs([tmp_path / "runs"]) or pytest.fail(done.stdout[-3000:])
     assert read_run(run).guarantee.epsilon == pytest.approx(4.0)
 
 

@@ -1,4 +1,8 @@
-<!DOCTYPE html>
+"""Jinja template of ``statement.html``. In Python, since `flwr run` bundles no other kind of template with an app."""
+
+# ruff: noqa: E501, RUF001
+
+TEMPLATE = r"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -226,3 +230,4 @@ figcaption { color: var(--soft); font-size: .875rem; }
 </main>
 </body>
 </html>
+"""
