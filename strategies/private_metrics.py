@@ -43,18 +43,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpforest.errors import DPForestError
 from dpforest.guarantee import PrivacyUnit
 from dpforest.ledger import TEST_ROWS, Entry
-from dpforest.mechanisms import DiscreteLaplaceCounts
-from dpforest.mechanisms.whole import whole_numbers
 from dpforest.schema import MOST_ROWS, Schema
 from strategies.method import ClientSide, ClientTask, Method, Protection
 from strategies.metrics import Sums, add_sums
+
+if TYPE_CHECKING:
+    from dpforest.mechanisms import DiscreteLaplaceCounts
 
 WHAT = "test metrics"
 NOISED = "noised"  # the metric of a reply that holds them
@@ -84,6 +85,10 @@ class PrivateSums:
     @property
     def mechanism(self) -> DiscreteLaplaceCounts:
         """Of all numbers together."""
+        from dpforest.mechanisms import (
+            DiscreteLaplaceCounts,
+        )  # slow to import, and needed at the end of a run only
+
         return DiscreteLaplaceCounts(self.epsilon, 1 if self.schema.is_classification else _STEPS)
 
     @property
@@ -109,6 +114,8 @@ class PrivateSums:
         if self.schema.is_classification:
             classes = len(self.schema.classes)
             return np.bincount(y * classes + np.argmax(predicted[:, :classes], axis=1), minlength=self.size)
+        from dpforest.mechanisms.whole import whole_numbers  # likewise
+
         centre, half = self._range
         target = np.clip((y - centre) / half, -1, 1)
         error = (np.clip(np.nan_to_num((predicted - centre) / half, nan=1.0), -1, 1) - target) / 2
