@@ -11,9 +11,7 @@ from dpforest.attacks import Guesser, hidden_columns
 from dpforest.attacks.rates import mean_estimate
 from fl_app.attack.lines import plain
 from fl_app.attack.model import Model
-from fl_app.attack.shadows import shadow_model
 from fl_app.attack.target import Pool, Target
-from fl_app.engine.experiment import Experiment
 from fl_app.results.attack import THIS_MODEL, WITHOUT_NOISE
 
 _COLUMNS = 3
@@ -21,7 +19,7 @@ _MOST = 400
 _CERTAIN = 1e-6
 
 
-def infer(target: Target, without: Experiment | None, seed: int) -> dict[str, Any]:
+def infer(target: Target, open_model: Callable[[], Model] | None, seed: int) -> dict[str, Any]:
     """What attribute inference reaches on the run, and on the same run without noise.
 
     Half of the clients are the other people; cells of the other half's records are guessed. With one client, its
@@ -42,9 +40,8 @@ def infer(target: Target, without: Experiment | None, seed: int) -> dict[str, An
     if not columns:
         return {"lines": [], "note": "Nothing was inferred: there are no rows of others to learn from."}
     models = {THIS_MODEL: target.model}
-    if without is not None:
-        masks = {client: np.arange(len(pool.y)) < pool.trained for client, pool in target.pools.items()}
-        models[WITHOUT_NOISE] = shadow_model(without, target.clients, target.pools, masks)
+    if open_model is not None:
+        models[WITHOUT_NOISE] = open_model()
     parts = {
         "members": _sample(target, victims, lambda pool: np.arange(pool.trained), rng),
         "others": _sample(target, victims, lambda pool: np.arange(pool.trained, len(pool.y)), rng),

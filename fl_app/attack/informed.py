@@ -91,7 +91,7 @@ def _count_ratios(
     for number in range(models):
         rows = slice(None, len(y) if number % 2 == 0 else len(y) - 1)
         seed = np.random.SeedSequence([_SEED, canary, number])
-        ledger = experiment.protection.ledger(experiment.budget)
+        ledger = experiment.protection.ledger(experiment.budget, task.schema)
         own = ClientTask.of(
             task,
             ledger=ledger,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ from dpforest.guarantee import RECORD_UNIT
 from fl_app.attack.inference import infer
 from fl_app.attack.informed import informed
 from fl_app.attack.lines import line
+from fl_app.attack.model import Model
 from fl_app.attack.rebuilding import rebuild_rows
-from fl_app.attack.shadows import Records, Shadowed, shadow_runs, statistics_of
+from fl_app.attack.shadows import Records, Shadowed, shadow_model, shadow_runs, statistics_of
 from fl_app.attack.target import Target
 from fl_app.config.compose import compose_config, to_experiment
 from fl_app.engine.experiment import Experiment, Privacy
@@ -70,7 +72,7 @@ def attack(target: Target, models: int = MODELS) -> dict[str, Any]:
     of_controls = [line for name, each in controls.items() for line in _of_shadows(name, each)]
     found = informed(target, models)
     lines += found.lines
-    without = _without_noise(target)
+    open_model = _open_model(target)
     document: dict[str, Any] = {
         "dpforest": __version__,
         "method": target.run.method,
@@ -82,8 +84,8 @@ def attack(target: Target, models: int = MODELS) -> dict[str, Any]:
         "allowed": allowed,
         "membership": lines + of_controls,
         "influence": found.influence,
-        "reconstruction": rebuild_rows(target, without, _SEED),
-        "attributes": infer(target, without, _SEED),
+        "reconstruction": rebuild_rows(target, open_model, _SEED),
+        "attributes": infer(target, open_model, _SEED),
         "controls": _broken(of_controls),
     }
     reasons = ("a client's own model, which never leaves it",) if target.model.is_own else target.run.guarantee.reasons
@@ -100,7 +102,16 @@ def _without_noise(target: Target) -> Experiment | None:
     """The same run at epsilon = inf; None where it is that already."""
     if not target.spends:
         return None
-    return dataclasses.replace(target.experiment, privacy=Privacy(math.inf, noise="seeded"))
+    privacy = dataclasses.replace(target.experiment.privacy.without_noise(), noise="seeded")
+    return dataclasses.replace(target.experiment, privacy=privacy)
+
+
+def _open_model(target: Target) -> Callable[[], Model] | None:
+    """The model of the same run without noise, made when it is first asked for."""
+    if (without := _without_noise(target)) is None:
+        return None
+    trained = {client: pool.in_training for client, pool in target.pools.items()}
+    return cache(partial(shadow_model, without, target.clients, target.pools, trained))
 
 
 def _controls(target: Target) -> dict[str, Experiment]:

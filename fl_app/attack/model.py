@@ -118,7 +118,7 @@ class Model:
     @cached_property
     def _task(self) -> ClientTask:
         task = self.experiment.task(self.clients)
-        ledger = self.experiment.protection.ledger(self.experiment.budget)
+        ledger = self.experiment.protection.ledger(self.experiment.budget, task.schema)
         noise = Seeded(np.random.SeedSequence(0))
         return ClientTask.of(
             task, ledger=ledger, noise=lambda what: noise, rng=lambda what: np.random.default_rng(0), simulated=True

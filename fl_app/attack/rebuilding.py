@@ -13,9 +13,8 @@ from dpforest.attacks import Cells, Known, agreement, rebuild
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest
 from fl_app.attack.model import Model
-from fl_app.attack.shadows import counts_of, shadow_model
+from fl_app.attack.shadows import counts_of
 from fl_app.attack.target import Target
-from fl_app.engine.experiment import Experiment
 from fl_app.results.attack import THIS_MODEL, WITHOUT_NOISE
 from strategies.boost.settings import plan_of
 
@@ -44,7 +43,7 @@ class _Victims:
         return self.y.astype(np.int64) if self.of_classes else np.zeros(len(self.y), dtype=np.int64)
 
 
-def rebuild_rows(target: Target, without: Experiment | None, seed: int) -> dict[str, Any]:
+def rebuild_rows(target: Target, open_model: Callable[[], Model] | None, seed: int) -> dict[str, Any]:
     """What reconstruction reaches on the run, and on the same run without noise.
 
     Returns
@@ -57,10 +56,8 @@ def rebuild_rows(target: Target, without: Experiment | None, seed: int) -> dict[
     except DPForestError as error:
         return {"lines": [], "note": f"Nothing was rebuilt: {error}."}
     lines = _lines(THIS_MODEL, victims, _variance(target), seed)
-    if without is not None:
-        masks = {client: np.arange(len(pool.y)) < pool.trained for client, pool in target.pools.items()}
-        open_model = shadow_model(without, target.clients, target.pools, masks)
-        lines += _lines(WITHOUT_NOISE, _victims(target, open_model), 0.0, seed)
+    if open_model is not None:
+        lines += _lines(WITHOUT_NOISE, _victims(target, open_model()), 0.0, seed)
     note = (
         f"{len(victims.y)} rows were sought, in {len(Cells.of(victims.forest, victims.trees).features)} columns that "
         "the trees ask; their number was given to the attacker. Compare within one model: another one has other cells."

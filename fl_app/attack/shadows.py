@@ -75,7 +75,7 @@ class Records:
         """Masks of the pools: each record asked for is in with the chance of its client."""
         masks = {}
         for client, pool in self.pools.items():
-            mask = np.arange(len(pool.y)) < pool.trained
+            mask = pool.in_training
             rows = self.asked[client]
             mask[rows] = rng.random(len(rows)) < shares[client]
             if not mask.any():

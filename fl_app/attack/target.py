@@ -44,6 +44,11 @@ class Pool:
     trained: int
 
     @property
+    def in_training(self) -> np.ndarray:
+        """Which of its records the attacked run trained on."""
+        return np.arange(len(self.y)) < self.trained
+
+    @property
     def share(self) -> float:
         """Chance with which shadow models learn from a record: as the run did, or a half where all records trained."""
         return self.trained / len(self.y) if self.trained < len(self.y) else 0.5

@@ -96,6 +96,10 @@ class Privacy(Settings):
         """The budget."""
         return Budget(float(self.epsilon), float(self.delta))
 
+    def without_noise(self) -> Privacy:
+        """The same unit and trust model at an infinite epsilon."""
+        return dataclasses.replace(self, epsilon=math.inf, delta=0.0, level=None)
+
 
 @dataclass(frozen=True)
 class Experiment(Settings):

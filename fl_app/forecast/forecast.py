@@ -17,7 +17,7 @@ from dpforest.ledger import ALL_ROWS, Budget, Entry
 from dpforest.schema import Schema
 from fl_app.client_app import app as client_app
 from fl_app.data import Partition
-from fl_app.engine.experiment import ConfigurationError, Experiment, Privacy
+from fl_app.engine.experiment import ConfigurationError, Experiment
 from fl_app.engine.in_process import in_process
 from fl_app.engine.run import Run, run_experiment
 from fl_app.forecast.made_up import MadeUpRows
@@ -292,7 +292,7 @@ def _score(experiment: Experiment, clients: int) -> Score:
     if not math.isinf(experiment.budget.epsilon):
         try:
             # With the same seed the rows are the same.
-            other = _run(dataclasses.replace(experiment, privacy=_without_noise(experiment.privacy)), clients)
+            other = _run(dataclasses.replace(experiment, privacy=experiment.privacy.without_noise()), clients)
             without = other.metrics.get(metric.name)
         except (DPForestError, TooFewClients) as error:
             log.info("no score without noise: %s", error)
@@ -305,10 +305,6 @@ def _score(experiment: Experiment, clients: int) -> Score:
         bytes_up=run.metrics["bytes_up"],
         seconds=run.metrics["seconds"],
     )
-
-
-def _without_noise(privacy: Privacy) -> Privacy:
-    return dataclasses.replace(privacy, epsilon=math.inf, delta=0.0, level=None)
 
 
 def _run(experiment: Experiment, clients: int) -> Run:

@@ -57,13 +57,13 @@ class Subject:
     def claims(self) -> bool:
         """Whether the method guarantees anything under these settings, as far as is said before a run."""
         method = self.method
-        return method.uses_budget and not method.server(self.server_task).unprotected()
+        return method.uses_budget and not self.task.schema.leak and not method.server(self.server_task).unprotected()
 
     def blank_ledger(self) -> Ledger:
         """A client's ledger at the beginning of the run."""
         task = self.task
         protection = self.method.protection(task.settings, task.unit, task.trust)
-        return protection.ledger(task.budget)
+        return protection.ledger(task.budget, task.schema)
 
     def rows_of(self, client: int) -> Rows:
         """Rows that a client trains on where it is not the one that is audited."""

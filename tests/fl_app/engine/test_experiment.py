@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
 from fl_app.config.compose import compose_config, to_experiment
-from fl_app.engine.experiment import Experiment
+from fl_app.engine.experiment import Experiment, Privacy
 from strategies.method import TooFewClients
 
 WATCH = {"name": "watch"}
@@ -227,3 +227,8 @@ def test_one_shot_needs_classes(tmp_path: Path) -> None:
 def test_a_method_that_guarantees_nothing_has_no_use_for_a_budget(strategy: str, epsilon: float) -> None:
     experiment = to_experiment(compose_config([f"strategy={strategy}", "privacy.epsilon=0.5"]))
     assert experiment.task(4).budget.epsilon == epsilon
+
+
+def test_the_same_run_without_noise_has_the_same_unit_and_trust_model() -> None:
+    privacy = Privacy(10.0, 1e-6, level="low", unit="client", trust="shared")
+    assert privacy.without_noise() == Privacy(math.inf, unit="client", trust="shared")

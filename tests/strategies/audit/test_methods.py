@@ -217,3 +217,11 @@ def test_a_method_from_outside_is_audited_the_same_way(monkeypatch: pytest.Monke
     finally:
         monkeypatch.undo()
         registry.forget_packages()
+
+
+def test_with_a_schema_that_was_read_off_data_there_is_nothing_to_hold() -> None:
+    own = subject("one_shot", CASES["one_shot"])
+    assert own.claims
+    leaky = replace(own, task=replace(own.task, schema=Schema.from_dict(SCHEMA | {"from_data": True}).with_rows(200)))
+    assert not leaky.claims
+    assert not leaky.blank_ledger().guarantee().holds
