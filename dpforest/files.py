@@ -28,7 +28,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         yield path
         return
     path = Path(os.path.realpath(path))
-    partial = path.with_name(f"{path.name}.partial")
+    partial = path.with_name(f"{path.name}-{os.getpid()}.partial")
     try:
         yield partial
         os.replace(partial, path)

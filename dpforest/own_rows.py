@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import rankdata
 
 from dpforest.schema import Feature, Schema
 
@@ -49,7 +48,7 @@ class OwnRows:
     def columns(self) -> list[str]:
         """Names of what is standardised: the features, and behind them whether a cell is missing."""
         names = self.schema.feature_names
-        return [*names, *(f"{names[gap]} is missing" for gap in self._gaps)]
+        return [*names, *(f"{names[gap]} is missing" for gap in self.schema.gaps)]
 
     @cached_property
     def ranked(self) -> Schema:
@@ -75,6 +74,8 @@ class OwnRows:
         ndarray of float32, shape (n_rows, len(columns))
             A missing cell is in the middle.
         """
+        from scipy.stats import rankdata  # slow to import, and every forest loads this module
+
         unit = self._unit(X)
         if not len(unit):
             return unit.astype(np.float32)
@@ -109,17 +110,19 @@ class OwnRows:
         """Rows of the schema `standardized`, float32."""
         return np.concatenate([self.ranks(X), self.steps(X)], axis=1)
 
-    @cached_property
-    def _gaps(self) -> np.ndarray:
-        return np.flatnonzero([feature.has_branch for feature in self.schema.features])
-
     def _unit(self, X: np.ndarray) -> np.ndarray:
         """Cells from 0 to 1 along their public scale, NaN where missing; and 0/1 for whether they are."""
-        missing = X[:, self._gaps] == self.schema.missing_values[self._gaps]
+        missing = X[:, self.schema.gaps] == self.schema.missing_values[self.schema.gaps]
         unit = self.schema.grid_position(X)
-        unit[:, self._gaps] = np.where(missing, np.nan, unit[:, self._gaps])
+        unit[:, self.schema.gaps] = np.where(missing, np.nan, unit[:, self.schema.gaps])
         return np.concatenate([unit, missing], axis=1)
 
     def _schema(self, features: list[Feature]) -> Schema:
         schema = self.schema
         return Schema(tuple(features), classes=schema.classes, target=schema.target, target_range=schema.target_range)
+
+
+def class_shares(y: np.ndarray, balance: float) -> np.ndarray:
+    """Shares of one client's rows, which add up to 1: those of a class with n rows go with n to the power -balance."""
+    weights = np.bincount(y)[y] ** -float(balance) if len(y) else np.zeros(0)
+    return weights / max(weights.sum(), 1e-300)

@@ -28,6 +28,8 @@ GridScale = Literal["linear", "signed_sqrt"]
 _LEAST_SHARE = 2.0**-14
 _LARGEST, _NARROWEST = 2.0**126, 2.0**-100
 MOST_ROWS = 10**12
+# Of a column, where codes travel and are counted as one byte; the last is for a record that has no value of it.
+MOST_CATEGORIES = 254
 FROM_DATA = "the schema says so (from_data)"
 """Why a ledger has a line with a schema's `leak`."""
 MOST_CLASSES = MOST_FEATURES = 1 << 16
@@ -424,7 +426,7 @@ class Schema:
     def _held(self, X: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """A copy with cells between ``low`` and ``high``, but for missing ones."""
         inside = np.clip(X, low, high)
-        for feature in np.flatnonzero([f.has_branch for f in self.features]):
+        for feature in self.gaps:
             missing = X[:, feature] == self.features[feature].missing_value
             inside[missing, feature] = self.features[feature].missing_value
         return inside
@@ -490,6 +492,11 @@ class Schema:
             has = X[:, features] > 0.5
             found.append(np.where(has.any(axis=1), has.argmax(axis=1), len(features)))
         return found
+
+    @cached_property
+    def gaps(self) -> np.ndarray:
+        """Positions of the features that have a branch for missing cells, ascending."""
+        return np.flatnonzero([feature.has_branch for feature in self.features])
 
     @cached_property
     def indicators(self) -> dict[str, tuple[str, str]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dpforest.errors import DPForestError
 from dpforest.guarantee import TrustModel
-from dpforest.ledger import Budget, check_delta_for, gaussian_mu, rounded_up
+from dpforest.ledger import Budget, check_delta_for, rounded_up, spendable_mu
 from strategies.method import Task
 from strategies.secure_aggregation.sharing import noise_shares
 
@@ -38,8 +38,7 @@ def client_mu(budget: Budget) -> float:
             "privacy.delta is 0, but what protects a client's whole data is Gaussian noise: set it well below "
             "1 / clients, such as 1e-5"
         )
-    # The last digits of the solved mu are not to decide whether the budget is kept.
-    return gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9)
+    return spendable_mu(budget)
 
 
 def signal(task: Task[Any]) -> float:

@@ -20,7 +20,7 @@ from dpforest.errors import DPForestError
 from dpforest.guarantee import PrivacyUnit, Trust, TrustModel, Unit
 from dpforest.ledger import Budget, Entry, Ledger
 from dpforest.noise import Noise
-from dpforest.schema import Schema
+from dpforest.schema import FROM_DATA, Schema
 from dpforest.settings import Settings
 from strategies.style import Style, palette_style
 from strategies.updates import Arrays, Entrusted, Public, Released, Unprotected, Update
@@ -423,9 +423,12 @@ class Protection:
     def __str__(self) -> str:
         return f"privacy.unit={self.unit.kind} privacy.trust={self.trust.kind}"
 
-    def ledger(self, budget: Budget) -> Ledger:
-        """A ledger in which nothing has been released yet."""
-        return Ledger(budget, self.unit, self.trust)
+    def ledger(self, budget: Budget, schema: Schema) -> Ledger:
+        """A client's ledger at the beginning of a run: what is unprotected from the start is what its schema shows."""
+        ledger = Ledger(budget, self.unit, self.trust)
+        if schema.leak:
+            ledger.unprotected(schema.leak, FROM_DATA)
+        return ledger
 
     def for_task(self) -> dict[str, Any]:
         """What a `Task` is given of it."""

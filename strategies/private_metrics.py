@@ -85,9 +85,7 @@ class PrivateSums:
     @property
     def mechanism(self) -> DiscreteLaplaceCounts:
         """Of all numbers together."""
-        from dpforest.mechanisms import (
-            DiscreteLaplaceCounts,
-        )  # slow to import, and needed at the end of a run only
+        from dpforest.mechanisms import DiscreteLaplaceCounts  # slow to import, and needed at the end only
 
         return DiscreteLaplaceCounts(self.epsilon, 1 if self.schema.is_classification else _STEPS)
 

@@ -49,6 +49,11 @@ def published_or(tight: Style, published: Style) -> Callable[[Mapping[str, Any]]
     return lambda settings: published if settings.get("accounting") == "published" else tight
 
 
+def shared_or(alone: Style, shared: Style) -> Callable[[Mapping[str, Any]], Style]:
+    """The style of a method that may share its noise by secure aggregation, where it looks like one of its own."""
+    return lambda settings: shared if settings.get("trust") == "shared" else alone
+
+
 def palette_style(name: str) -> Style:
     """A style that always is the same for a method that brings none."""
     first, second = hashlib.sha256(name.encode()).digest()[:2]

@@ -3,9 +3,6 @@
 The noise is a trusted server's, each client's own, or shared among clients by secure aggregation.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from baselines.dp_fedavg.client import DpFedAvgClient
 from baselines.dp_fedavg.releases import protections
 from baselines.dp_fedavg.server import dp_fedavg_server
@@ -13,13 +10,7 @@ from baselines.dp_fedavg.settings import DpFedAvgSettings
 from baselines.mlp.backend import require_tensorflow
 from baselines.mlp.sides import local_work
 from strategies.method import Method
-from strategies.style import Style
-
-
-def style(settings: Mapping[str, Any]) -> Style:
-    """How figures show it; with secure aggregation, as a method of its own."""
-    return Style("#E69F00", "^") if settings.get("trust") == "shared" else Style("#E69F00", "v")
-
+from strategies.style import Style, shared_or
 
 METHODS = (
     Method(
@@ -30,7 +21,7 @@ METHODS = (
         protections=protections,
         default_rounds=20,
         requires=require_tensorflow,
-        style=style,
+        style=shared_or(Style("#E69F00", "v"), Style("#E69F00", "^")),
         work=local_work,
     ),
 )

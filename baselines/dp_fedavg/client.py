@@ -15,7 +15,7 @@ from baselines.mlp.calibration import read_multiplier
 from baselines.mlp.network import Diverged
 from baselines.mlp.sides import NetworkClient
 from dpforest.guarantee import TrustModel
-from dpforest.own_rows import OwnRows
+from dpforest.own_rows import OwnRows, class_shares
 from strategies.method import Arrays, ClientTask, Entrusted, Released, Update
 from strategies.secure_aggregation.sharing import secure_update
 
@@ -92,10 +92,4 @@ def _row_weights(task: ClientTask[DpFedAvgSettings], y: np.ndarray) -> np.ndarra
     balance = task.settings.balance
     if not task.schema.is_classification or not balance:
         return None
-    return class_weights(y, balance) * len(y)
-
-
-def class_weights(y: np.ndarray, balance: float) -> np.ndarray:
-    """Weights of one client's rows, which add up to 1."""
-    weights = np.bincount(y)[y] ** -float(balance)
-    return weights / weights.sum()
+    return class_shares(y, balance) * len(y)

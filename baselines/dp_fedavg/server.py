@@ -9,7 +9,7 @@ that drops out changes the sensitivity of the mean. Its adaptive variant has no 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,11 @@ from dpforest.noise import Noise, Secure, Seeded
 from dpforest.own_rows import OwnRows
 from strategies.client_level import check_clients
 from strategies.forests import save_forest
-from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
-from strategies.secure_aggregation import Phase, SumCollector, Total
+from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task
+from strategies.secure_aggregation import SumCollector, Total
 from strategies.secure_aggregation.rounds import SumRounds
-from strategies.secure_aggregation.sharing import PHASE as SECURE_PHASE
 from strategies.secure_aggregation.sharing import noise_shares
+from strategies.secure_aggregation.sides import SecureServer
 
 # Share of a round's squared mu for the noised count behind an adaptive clip.
 _COUNT_SHARE = 0.05
@@ -142,63 +142,39 @@ class LocalNoiseServer(_ClientLevelServer):
         return total * (length / (self._plan.units * self.task.clients)) * self._scales
 
 
-class SharedNoiseServer(LocalNoiseServer):
+class SharedNoiseServer(SecureServer, LocalNoiseServer):
     """Gets the sum of all updates by secure aggregation, with a share of the noise of each client in it."""
 
     def __init__(self, task: Task[DpFedAvgSettings]) -> None:
         super().__init__(task)
-        self._collector = SumCollector(secure_terms(task, self._plan).terms, self._scales.size)
-        self._sums = SumRounds(self._collector, task.rounds)
+        self.sums = SumRounds(SumCollector(secure_terms(task, self._plan).terms, 0), task.rounds)
         self._done = 0
         self._has_sum = False
 
-    @property
-    def exchanges(self) -> int:
-        return self._collector.exchanges
+    def vector_length(self) -> int:
+        return self._scales.size
 
     def is_round_end(self, exchange: int) -> bool:
         return self._has_sum
 
-    def is_enough(self, clients: Collection[int]) -> bool:
-        return self._collector.is_enough(clients)
-
-    @property
-    def finished(self) -> bool:
-        return self._collector.phase is Phase.DONE
-
     def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
-        return super().charges(exchange, client, update) if self._collector.phase is Phase.MASK else Charges()
-
-    def participants(self, exchange: int, clients: list[int]) -> list[int]:
-        return self._collector.participants(clients)
+        return super().charges(exchange, client, update) if self.asks_vectors else Charges()
 
     def arrays_for(self, exchange: int, client: int) -> Arrays:
-        model = self.model() if self._collector.phase is Phase.MASK else {}
-        return {**self._collector.message(client), **model}
-
-    def config(self, exchange: int, client: int) -> Mapping[str, Any]:
-        return {SECURE_PHASE: self._collector.phase.value}
-
-    def check(self, update: ClientUpdate) -> None:
-        self._collector.check(update.client, update.arrays)
+        return {**super().arrays_for(exchange, client), **(self.model() if self.asks_vectors else {})}
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
-        total = self._sums.take(updates, self._check_total)
+        total = self.sums.take(updates, self._check_total)
         self._has_sum = total is not None
         if total is not None:
             self._total, self._done = total.values, self._done + 1
-        self._sums.note(self._done)
+        self.sums.note(self._done)
         if (exchange == self.exchanges or self.finished) and not self._done:
-            raise TooFewClients(
-                f"no round was finished: {self._sums.ended or 'too few clients answered in all of them'}"
-            )
+            raise self.nothing_done()
         return super().aggregate(exchange, []) if self._has_sum else None
 
     def mean_step(self, round_: int, updates: list[ClientUpdate]) -> np.ndarray:
         return self._mean(self._total)
-
-    def report(self) -> dict[str, Any]:
-        return {**super().report(), **self._sums.report()}
 
     def _check_total(self, total: Total) -> None:
         n = len(total.clients)

@@ -78,7 +78,7 @@ def shared_recipe(schema: Schema, budget: Budget, rounds: int, clients: int) -> 
     validation people of HAPT and validation rows of WISDM.
     """
     records = public_rows(schema) * clients
-    mu = math.inf if math.isinf(budget.epsilon) else gaussian_mu(budget.epsilon, budget.delta)
+    mu = gaussian_mu(budget.epsilon, budget.delta)
     signal = mu * records
     # A network has more weights than few or faint rows can say something about.
     linear = signal < _FAINT or records < _ROWS_A_FEATURE * schema.n_features

@@ -16,7 +16,7 @@ import numpy as np
 from baselines.dp_sgd.settings import DpSgdSettings, public_rows
 from baselines.mlp.ghost import block_for, clipped_gradients_for
 from baselines.mlp.inputs import model_inputs, n_inputs, targets, to_unit_range, whole_row_sums
-from dpforest.ledger import Entry, check_delta_for, gaussian_mu
+from dpforest.ledger import Entry, check_delta_for, spendable_mu
 from dpforest.mechanisms import DiscreteGaussianSums, scaled_sums, squared_norm, whole_sum
 from dpforest.noise import Seeded
 from strategies.messages import BadMessage
@@ -79,7 +79,7 @@ def shared_plan(task: Task[DpSgdSettings]) -> SharedPlan:
     settings, shares = task.settings, noise_shares(task)
     rows = public_rows(task.schema)
     check_delta_for(task.budget.delta, rows)
-    mu = _total_mu(task)
+    mu = spendable_mu(task.budget)
     steps = task.rounds * settings.recipe(task.schema).steps
     width, size = n_inputs(task.schema), settings.architecture(task.schema).size
     share = float(settings.standardize_share) if settings.standardize == "private" else 0.0
@@ -95,14 +95,6 @@ def shared_plan(task: Task[DpSgdSettings]) -> SharedPlan:
     )
     entry = gradients.entry("noised sum of clipped gradients", note=f"the clip is {units} in whole numbers")
     return SharedPlan(steps, task.clients * rows, row_units, row_sums, row_entry, units, gradients, entry)
-
-
-def _total_mu(task: Task[DpSgdSettings]) -> float:
-    budget = task.budget
-    if math.isinf(budget.epsilon):
-        return math.inf
-    # The last digits of the solved mu are not to decide whether the budget is kept.
-    return gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9)
 
 
 def secure_terms(task: Task[DpSgdSettings], plan: SharedPlan) -> SecureTerms:

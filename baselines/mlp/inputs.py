@@ -23,11 +23,7 @@ ROW_UNIT = 1 << 24
 
 def n_inputs(schema: Schema) -> int:
     """How many numbers a network is fed a row: one a feature, and one more a feature that has missing cells."""
-    return schema.n_features + len(_with_gaps(schema))
-
-
-def _with_gaps(schema: Schema) -> np.ndarray:
-    return np.flatnonzero([feature.has_branch for feature in schema.features])
+    return schema.n_features + len(schema.gaps)
 
 
 def to_unit_range(X: np.ndarray, schema: Schema) -> np.ndarray:
@@ -43,7 +39,7 @@ def to_unit_range(X: np.ndarray, schema: Schema) -> np.ndarray:
     -------
     ndarray of float32, shape (n_rows, n_inputs(schema))
     """
-    gaps = _with_gaps(schema)
+    gaps = schema.gaps
     missing = X[:, gaps] == schema.missing_values[gaps]
     unit = 2 * schema.grid_position(X) - 1
     unit[:, gaps] = np.where(missing, 0, unit[:, gaps])

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
-from scipy.stats import norm
+from scipy.special import logsumexp, ndtr, ndtri
 
 from dpforest.attacks.allowed import most_area, most_balanced_accuracy, most_true_positives
 from dpforest.boosting.columns import Columns
@@ -57,19 +56,19 @@ class Influence:
         """Area under the curve of the exact test about each record; of pure noise, the most that its epsilon allows."""
         if self.is_pure:
             return np.array([most_area(epsilon) for epsilon in self.records])
-        return norm.cdf(self.records / np.sqrt(2))
+        return ndtr(self.records / np.sqrt(2))
 
     def balanced_accuracies(self) -> np.ndarray:
         """Balanced accuracy of the same."""
         if self.is_pure:
             return np.array([most_balanced_accuracy(epsilon) for epsilon in self.records])
-        return norm.cdf(self.records / 2)
+        return ndtr(self.records / 2)
 
     def true_positives(self, false_positives: float) -> np.ndarray:
         """True positive rate of the same at a false positive rate."""
         if self.is_pure:
             return np.array([float(most_true_positives(false_positives, epsilon)) for epsilon in self.records])
-        return norm.cdf(norm.ppf(false_positives) + self.records)
+        return ndtr(ndtri(false_positives) + self.records)
 
 
 def boosting_influence(

@@ -152,13 +152,11 @@ def rebuild(
     split = np.zeros(forest.n_nodes, dtype=np.int32)
     inner = nodes[forest.feature[nodes] >= 0]
     column[inner] = column_of[forest.feature[inner]]
-    for place, (feature, cuts) in enumerate(zip(cells.features, cells.thresholds, strict=True)):
+    for feature, cuts in zip(cells.features, cells.thresholds, strict=True):
         own = inner[forest.feature[inner] == feature]
         split[own] = np.searchsorted(cuts, forest.threshold[own].astype(np.float32))
-        assert (column[own] == place).all()
     roots = forest.offsets[trees].astype(np.int64)
-    totals = np.array([counts[forest.offsets[t] : forest.offsets[t + 1]][_leaf(forest, t)].sum() for t in trees])
-    disjoint = len(trees) > 1 and totals.sum() <= 1.2 * known.rows
+    disjoint = len(trees) > 1 and counts[nodes[forest.is_leaf[nodes]]].sum() <= 1.2 * known.rows
     tree = rng.integers(len(trees), size=known.rows) if disjoint else np.zeros(known.rows, dtype=np.int64)
     asks = np.zeros((len(trees), len(cells.features)), dtype=np.bool_)
     for place, t in enumerate(trees):
@@ -180,10 +178,6 @@ def rebuild(
         anneal(rows, tree, disjoint, roots, column, split, left, by_class, over, leaf, asks, cumulative, width, block,
                uniform)  # fmt: skip
     return rows
-
-
-def _leaf(forest: Forest, tree: int) -> np.ndarray:
-    return forest.is_leaf[forest.offsets[tree] : forest.offsets[tree + 1]]
 
 
 def agreement(guess: np.ndarray, truth: np.ndarray) -> tuple[float, float]:

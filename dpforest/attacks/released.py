@@ -12,8 +12,6 @@ from dpforest.forest import Forest
 # Least variance of a count: of rounding.
 _ROUNDING = 1 / 12
 _STEPS = 25
-# Of a leaf's counts, how far from whole numbers they may come out and still be taken for exact.
-_NEAR = 0.2
 
 
 def class_counts(forest: Forest, balance: float = 0.0) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from dpforest.boosting import kernels
 from dpforest.boosting.columns import Columns
@@ -199,7 +199,7 @@ class Marginals:
         ranks = np.arange(1, n_cuts + 1) / (n_cuts + 1)
         cuts, shares = np.empty((len(columns.numeric), n_cuts)), np.ones((len(columns.numeric), n_cuts + 2))
         for place, (f, feature) in enumerate(zip(columns.numeric, columns.features, strict=True)):
-            cuts[place] = feature.at(np.clip(0.5 + mean[f] + deviation[f] * norm.ppf(ranks), 0, 1))
+            cuts[place] = feature.at(np.clip(0.5 + mean[f] + deviation[f] * ndtri(ranks), 0, 1))
             if feature.has_branch:
                 cuts[place, 0] = feature.missing_cut  # missing cells stay apart
             last = np.append(np.flatnonzero(np.diff(cuts[place]) > 0), n_cuts - 1)  # of each run of equal cuts

@@ -252,7 +252,7 @@ class Booster:
         newton = self._newton_steps(gradients, sizes, deviation * scale)
         weights = np.clip(newton * (self._step() / plan.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
         coefficients = self._linear_step(linear, deviation, records)
-        done = Round(self.structure, _half(weights), np.maximum(counts, 0.0).astype(np.float32), _half(coefficients))
+        done = Round(self.structure, halved(weights), np.maximum(counts, 0.0).astype(np.float32), halved(coefficients))
         self.rounds.append(done)
         self._draw_structure()
         return done
@@ -346,7 +346,7 @@ class Booster:
         return 1.2 * (n - 1) / n**2
 
 
-def _half(numbers: np.ndarray) -> np.ndarray:
+def halved(numbers: np.ndarray) -> np.ndarray:
     """Half precision is far finer than the noise, and is what travels: all parties add the same numbers."""
     return numbers.astype(np.float16).astype(np.float32)
 

@@ -34,7 +34,7 @@ import numpy as np
 from scipy.special import softmax
 
 from dpforest.boosting import kernels
-from dpforest.boosting.booster import LARGEST_WEIGHT, Booster, Round, Start
+from dpforest.boosting.booster import LARGEST_WEIGHT, Booster, Round, Start, halved
 from dpforest.boosting.columns import Columns
 from dpforest.boosting.lines import Line
 from dpforest.boosting.model import CompleteTrees, forest_of
@@ -46,7 +46,7 @@ from dpforest.forest import Forest
 from dpforest.ledger import Entry, Ledger
 from dpforest.mechanisms import DiscreteGaussianSums, clipped_vector, scaled_sums, unit_vector
 from dpforest.noise import Noise
-from dpforest.own_rows import RANKS, OwnRows
+from dpforest.own_rows import RANKS, OwnRows, class_shares
 from dpforest.schema import Schema
 
 # Signal from which on boosting goes as for records. On validation people of WISDM, own scales were ahead at 68.
@@ -213,12 +213,6 @@ def _depth(settings: BoostSettings, own: bool, linear_share: float, signal: floa
     return min(max(round(0.6 * bits + 0.2), 1), _MOST_DEPTH_MOMENTS)
 
 
-def class_shares(y: np.ndarray, balance: float) -> np.ndarray:
-    """Shares of one client's rows, which add up to 1: those of a class with n rows go with n to the power -balance."""
-    weights = np.bincount(y)[y] ** -float(balance) if len(y) else np.zeros(0)
-    return weights / max(weights.sum(), 1e-300)
-
-
 def release_client_moments(
     X: np.ndarray, y: np.ndarray, schema: Schema, plan: ClientPlan, ledger: Ledger, noise: Noise
 ) -> np.ndarray:
@@ -231,7 +225,7 @@ def release_client_moments(
     """
     ledger.require([plan.marginal_entry])
     x = schema.grid_position(X) - 0.5
-    gaps = np.flatnonzero([feature.has_branch for feature in schema.features])
+    gaps = schema.gaps
     x[:, gaps] = np.where(X[:, gaps] == schema.missing_values[gaps], 0.0, x[:, gaps])
     shares = class_shares(y, plan.balance)
     moments = np.stack([shares @ x, shares @ x**2])
@@ -311,7 +305,7 @@ class ClientRows:
         gradients *= shares[:, None]
         sums = np.zeros((structure.n_trees, structure.n_leaves, gradients.shape[1] + 1))
         codes = structure.grouped(self.codes)
-        kernels.add_shares(codes, structure.feature, structure.split, gradients, shares, sums)
+        kernels.add_records(codes, structure.feature, structure.split, gradients, shares, sums)
         if not plan.own:
             sums[..., -1] *= _COUNT
             clip = float(plan.settings.clip) * math.sqrt(plan.trees_per_round)
@@ -383,8 +377,8 @@ class OwnBooster:
         coefficients = np.zeros((0, outputs), dtype=np.float32)
         if plan.linear_share:
             steps = plan.step_length * _linear_factors(plan, self._width)[:, None] * mean[-self._width - 1 :]
-            coefficients = _halved(np.clip(steps, -LARGEST_WEIGHT, LARGEST_WEIGHT))
-        done = Round(structure, _halved(weights), self._sizes(), coefficients)
+            coefficients = halved(np.clip(steps, -LARGEST_WEIGHT, LARGEST_WEIGHT))
+        done = Round(structure, halved(weights), self._sizes(), coefficients)
         self.rounds.append(done)
         self.structure = self._draw_structure()
         return done
@@ -446,8 +440,3 @@ class OwnBooster:
             chances = _EVEN * chances + (1 - _EVEN) * strength / strength.sum()
         depth = self.plan.depth(self.plan.clients, 1)
         return random_structure(self.plan.trees_per_round, depth, self._splits, chances, self._rng)
-
-
-def _halved(weights: np.ndarray) -> np.ndarray:
-    """In half precision, which is far finer than the noise, and is what travels: all clients add the same numbers."""
-    return weights.astype(np.float16).astype(np.float32)

@@ -9,10 +9,7 @@ import numpy as np
 
 from dpforest.errors import SchemaError
 from dpforest.growers.kernels import bin_rows
-from dpforest.schema import Feature, Schema
-
-# Codes travel and are counted as one byte; the last is for a record that has no value of its column.
-MOST_CATEGORIES = 254
+from dpforest.schema import MOST_CATEGORIES, Feature, Schema
 
 
 @dataclass(frozen=True)

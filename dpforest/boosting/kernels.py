@@ -63,15 +63,15 @@ def add_weights(codes, feature, split, weights, scores):
 
 
 @compiled()
-def add_records(codes, feature, split, gradients, count_unit, sums):
+def add_records(codes, feature, split, gradients, counts, sums):
     """Add each record to one leaf of every tree of ``sums``.
 
     Parameters
     ----------
-    gradients : int32 array of shape (n_records, n_outputs)
-    count_unit : int
+    gradients : int32 or float64 array of shape (n_records, n_outputs)
+    counts : int64 or float64 array of shape (n_records,)
         What a record adds to the last column.
-    sums : int64 array of shape (n_trees, 2 ** depth, n_outputs + 1)
+    sums : int64 or float64 array of shape (n_trees, 2 ** depth, n_outputs + 1)
     """
     cells, n_features = codes.reshape(-1), np.uint64(codes.shape[1])
     depth = _depth_of(sums.shape[1])
@@ -85,34 +85,7 @@ def add_records(codes, feature, split, gradients, count_unit, sums):
                 row, leaf = gradients[start + i], sums[t, node[i]]
                 for k in range(n_outputs):
                     leaf[k] += row[k]
-                leaf[n_outputs] += count_unit
-
-
-@compiled()
-def add_shares(codes, feature, split, gradients, shares, sums):
-    """`add_records` of one client, whose records weigh differently: real numbers, which no whole ones stand for yet.
-
-    Parameters
-    ----------
-    gradients : float64 array of shape (n_records, n_outputs)
-        Of each record, times its share.
-    shares : float64 array of shape (n_records,)
-        What a record adds to the last column.
-    sums : float64 array of shape (n_trees, 2 ** depth, n_outputs + 1)
-    """
-    cells, n_features = codes.reshape(-1), np.uint64(codes.shape[1])
-    depth = _depth_of(sums.shape[1])
-    n_outputs = gradients.shape[1]
-    node = np.zeros(_BLOCK, dtype=np.uint32)
-    for start in range(0, codes.shape[0], _BLOCK):
-        count = min(_BLOCK, codes.shape[0] - start)
-        for t in range(feature.shape[0]):
-            _find_leaves(cells, n_features, start, count, depth, feature[t], split[t], node)
-            for i in range(count):
-                row, leaf = gradients[start + i], sums[t, node[i]]
-                for k in range(n_outputs):
-                    leaf[k] += row[k]
-                leaf[n_outputs] += shares[start + i]
+                leaf[n_outputs] += counts[start + i]
 
 
 @compiled(inline="always")

@@ -24,11 +24,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from dpforest.boosting import kernels
 from dpforest.boosting.columns import Columns
-from dpforest.boosting.trees import Structure
+from dpforest.boosting.trees import Structure, search_order
 from dpforest.growers.kernels import bin_rows
 from dpforest.mechanisms import whole_numbers
 
@@ -69,8 +69,7 @@ class Standard:
 
         Where a column may lack values, the first tells what is missing from all others.
         """
-        units = (np.arange(CELLS - 1) - (CELLS // 2 - 1)) / _PER_UNIT
-        cuts = self.centre.astype(np.float64)[:, None] + self.scale.astype(np.float64)[:, None] * units
+        cuts = self.centre.astype(np.float64)[:, None] + self.scale.astype(np.float64)[:, None] * _edges()[1:-1]
         for row, feature in zip(cuts, columns.features, strict=True):
             if feature.has_branch:
                 row[:] = np.maximum(row, feature.missing_cut)
@@ -292,7 +291,7 @@ def linear_trees(
     no_groups = np.zeros((len(categories), basis.columns.most_categories + 1), dtype=np.uint8)
     trees = []
     if n_numeric:
-        shares = np.tile(np.diff(norm.cdf(_edges())), (n_numeric, 1))
+        shares = np.tile(np.diff(ndtr(_edges())), (n_numeric, 1))
         shares[[f.has_branch for f in basis.columns.features], 0] = 0
         weights = basis.table[:, :, None] * coefficients[:n_numeric, None, :]
         trees.append(LinearTrees(_search(np.arange(n_numeric), CELLS, no_groups), weights, shares))
@@ -316,10 +315,7 @@ def _edges() -> np.ndarray:
 def _search(columns: np.ndarray, n_codes: int, groups: np.ndarray) -> Structure:
     """Complete search trees over the codes 0 to ``n_codes - 1`` of each column: leaf r holds code r."""
     depth = max(1, math.ceil(math.log2(n_codes)))
-    splits: list[int] = []
-    for level in range(depth):
-        width = 2 ** (depth - level)  # leaves below a node
-        splits += [node * width + width // 2 - 1 for node in range(2**level)]
+    splits = search_order(depth)
     feature = np.repeat(columns.astype(np.uint16)[:, None], len(splits), axis=1)
     split = np.tile(np.minimum(splits, n_codes - 1).astype(np.uint8), (len(columns), 1))
     return Structure(feature, split, groups)

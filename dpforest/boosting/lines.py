@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.boosting.model import CompleteTrees, forest_of
+from dpforest.boosting.trees import search_order
 from dpforest.forest import Forest
 from dpforest.own_rows import FARTHEST, RANKS, STEPS, OwnRows
 
@@ -55,10 +56,9 @@ class Line:
         n, leaves = len(slopes), len(self.points)
         depth = leaves.bit_length() - 1
         between = ((self.points[:-1] + self.points[1:]) / 2).astype(np.float32).astype(np.float64)
-        order = [(2 * np.arange(1 << level) + 1) * (1 << (depth - 1 - level)) - 1 for level in range(depth)]
         return CompleteTrees(
             np.repeat(first + np.arange(n)[:, None], leaves - 1, axis=1),
-            np.tile(between[np.concatenate(order)], (n, 1)),
+            np.tile(between[search_order(depth)], (n, 1)),
             self.points[None, :, None] * slopes[:, None, :],
             np.tile(rows * self.chances, (n, 1)),
         )

@@ -178,7 +178,8 @@ class Records:
         of_loss(self.scores, self._y, self._clip, plan.unit, plan.norm, gradients)
         sums = np.zeros((structure.n_trees, structure.n_leaves, n_outputs + 1), dtype=np.int64)
         codes = structure.grouped(self._codes)
-        kernels.add_records(codes, structure.feature, structure.split, gradients, plan.count_unit, sums)
+        counts = np.broadcast_to(np.int64(plan.count_unit), len(codes))
+        kernels.add_records(codes, structure.feature, structure.split, gradients, counts, sums)
         parts = [sums.ravel()]
         if self._linear is not None and plan.linear is not None:
             parts.append(self._linear.sums(gradients, plan.unit, plan.linear.unit).ravel())

@@ -9,7 +9,7 @@ from typing import Annotated
 from dpforest.boosting.columns import Columns
 from dpforest.boosting.linear import basis_size
 from dpforest.errors import DPForestError
-from dpforest.ledger import Budget, Entry, check_delta_for, gaussian_mu
+from dpforest.ledger import Budget, Entry, check_delta_for, spendable_mu
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, scaled_sums
 from dpforest.schema import Schema
 from dpforest.settings import Auto, Range, Settings, Share, check_setting, inside
@@ -261,8 +261,7 @@ def make_plan(
             f"linear_share {settings.linear_share:g} and marginal_share {settings.marginal_share:g} leave no budget "
             "for trees: they must add up to less than 1"
         )
-    # The last digits of the solved mu are not to decide whether the budget is kept.
-    mu = gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9) if budget.delta else math.inf
+    mu = spendable_mu(budget) if budget.delta else math.inf
     per_round = _trees_per_round(settings, budget, mu, schema, parties, shares)
     trees = rounds * per_round
     first, later = settings.marginal_share, (1 - settings.marginal_share) / trees
@@ -285,14 +284,11 @@ def make_plan(
             "boosting with Gaussian noise needs a delta well below 1 / records: set privacy.delta=1e-6, or pure=true"
         )
     check_delta_for(budget.delta, schema.rows)
-    marginal_unit, histograms = scaled_sums(
-        1, lambda unit: widths * unit**2, mu * math.sqrt(settings.marginal_share), shares
-    )
+    marginal_unit, histograms = scaled_sums(1, lambda unit: widths * unit**2, mu * math.sqrt(first), shares)
     per_party = records or schema.rows or _FALLBACK_ROWS
     share = _linear_share(settings, schema, mu * _seen(per_party, parties, shares))
     of_record = 1 + settings.count_share**2  # squared, to one tree, in squares of the unit
     if not share:
-        later = (1 - settings.marginal_share) / trees
         unit, sums = scaled_sums(
             _LEAST_UNIT, lambda unit: unit**2 + _units(settings.count_share, unit) ** 2, mu * math.sqrt(later), shares
         )

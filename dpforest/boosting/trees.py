@@ -12,6 +12,12 @@ from dpforest.boosting.bins import Marginals, levelled
 _LEAST_SHARE = 0.005
 
 
+def search_order(depth: int) -> np.ndarray:
+    """What the inner nodes of a complete search tree over 0 to ``2 ** depth - 1`` ask, breadth first: up to which."""
+    levels = [(2 * np.arange(1 << level) + 1) * (1 << (depth - 1 - level)) - 1 for level in range(depth)]
+    return np.concatenate(levels)
+
+
 @dataclass(frozen=True)
 class Structure:
     """Complete trees in breadth-first order.

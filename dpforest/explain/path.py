@@ -101,9 +101,9 @@ def _asked(forest: Forest, row: np.ndarray, asked: int) -> tuple[str, float, str
     schema = forest.schema
     if asked < schema.n_features:
         feature, value = schema.features[asked], float(row[asked])
-        for column, indicators in zip(schema.categories, schema.category_features, strict=True):
-            if asked in indicators:
-                return feature.name, value, f"{column} is {_category(forest, row, column)}"
+        if feature.name in schema.indicators:
+            column, _ = schema.indicators[feature.name]
+            return feature.name, value, f"{column} is {_category(forest, row, column)}"
         return feature.name, value, f"{feature.name} is {cell(feature, value)}"
     members = forest.sets[asked - schema.n_features]
     column, _ = forest.categories_of(asked - schema.n_features)

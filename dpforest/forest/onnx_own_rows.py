@@ -25,7 +25,7 @@ class OwnRowsGraph:
         self.nodes: list[Any] = []
         self.constants: dict[str, np.ndarray] = {}
         self._helper, self._schema = helper, own.schema
-        self._gaps = np.flatnonzero([feature.has_branch for feature in own.schema.features])
+        self._gaps = own.schema.gaps
         self._width = len(own.columns)
         rows, recent = self._read(ROWS), self._read(RECENT)
         number = self._call("Max", self._sum(recent["present"], 0), self._constant("one", 1.0))
@@ -67,9 +67,7 @@ class OwnRowsGraph:
             for name in ("cells", "present")
         )
         below = self._call("Cast", self._call("Less", theirs, ours), to=1)
-        equal = self._call(
-            "Mul", self._call("Cast", self._call("Equal", theirs, ours), to=1), self._constant("half", 0.5)
-        )
+        equal = self._call("Mul", self._call("Cast", self._call("Equal", theirs, ours), to=1), half)
         middle = self._sum(self._call("Mul", self._call("Add", below, equal), present), 1)
         parts = self._call("Mul", middle, self._constant("ranks", float(RANKS)))
         code = self._call("Floor", self._call("Div", parts, number))

@@ -2,8 +2,8 @@
 
 from dpforest.guarantee import RECORD_UNIT, Guarantee
 from dpforest.ledger.accounting import epsilon_of_gaussian, gaussian_mu, renyi_epsilon, total_epsilon
-from dpforest.ledger.entries import ALL_ROWS, TEST_ROWS, Entry, not_covered, rows_slice
-from dpforest.ledger.ledger import Budget, Ledger
+from dpforest.ledger.entries import ALL_ROWS, TEST_ROWS, Entry, not_covered, rows_slice, singles
+from dpforest.ledger.ledger import Budget, Ledger, spendable_mu
 from dpforest.ledger.numbers import ROUNDING, check_delta_for, json_number, rounded_up
 
 __all__ = [
@@ -23,5 +23,7 @@ __all__ = [
     "renyi_epsilon",
     "rounded_up",
     "rows_slice",
+    "singles",
+    "spendable_mu",
     "total_epsilon",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -222,3 +223,11 @@ def _finite(value: Any) -> float:
     if not math.isfinite(number := _cost(value)):
         raise ValueError(f"expected a finite number, got {value!r}")
     return number
+
+
+def singles(entries: Iterable[Entry]) -> Counter[Entry]:
+    """How many times each release is in some lines, `Entry.times` apart."""
+    found: Counter[Entry] = Counter()
+    for entry in entries:
+        found[entry.single] += entry.times
+    return found

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.guarantee import OWNER_ONLY, RECORD_UNIT, Guarantee, Trust, Unit
-from dpforest.ledger.accounting import check_delta, total_epsilon
-from dpforest.ledger.entries import Entry
+from dpforest.ledger.accounting import check_delta, gaussian_mu, total_epsilon
+from dpforest.ledger.entries import Entry, singles
 from dpforest.ledger.numbers import ROUNDING, json_number, rounded_up
 
 
@@ -125,7 +124,7 @@ class Ledger:
 
     def includes(self, earlier: Ledger) -> bool:
         """Whether all that an earlier state of the ledger had is still there."""
-        return _counted(earlier._entries) <= _counted(self._entries)
+        return singles(earlier._entries) <= singles(self._entries)
 
     def guarantee(self) -> Guarantee:
         """What has been proven about everything released so far."""
@@ -166,8 +165,7 @@ class Ledger:
         return ledger
 
 
-def _counted(entries: Iterable[Entry]) -> Counter[Entry]:
-    counted: Counter[Entry] = Counter()
-    for entry in entries:
-        counted[entry.single] += entry.times
-    return counted
+def spendable_mu(budget: Budget) -> float:
+    """What Gaussian releases may cost together, as mu; infinite for no noise. Raises as `gaussian_mu`."""
+    # The last digits of the solved mu are not to decide whether the budget is kept.
+    return gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9)

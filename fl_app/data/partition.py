@@ -206,10 +206,22 @@ def client_rows(source: DataSource, partition: Partition, client: int, clients: 
 
 
 def device_subjects(source: DataSource, clients: int) -> list[str]:
-    """Whose each device is (kind ``devices``): about as many of every subject, in the order of subjects."""
+    """Whose each device is (kind ``devices``), in the order of subjects."""
     subjects = source.subjects()
-    fewest, more = divmod(clients, len(subjects))
-    return [subject for at, subject in enumerate(subjects) for _ in range(fewest + (at < more))]
+    return [subjects[at] for at in np.repeat(np.arange(len(subjects)), _devices_of_each(len(subjects), clients))]
+
+
+def device_subject(source: DataSource, client: int, clients: int) -> str:
+    """Whose one device is."""
+    subjects = source.subjects()
+    ends = np.cumsum(_devices_of_each(len(subjects), clients))
+    return subjects[int(np.searchsorted(ends, client, side="right"))]
+
+
+def _devices_of_each(subjects: int, clients: int) -> np.ndarray:
+    """How many devices each subject has: about as many."""
+    fewest, more = divmod(clients, subjects)
+    return fewest + (np.arange(subjects) < more)
 
 
 def user_type(partition: Partition, client: int, clients: int) -> UserType:
@@ -363,10 +375,9 @@ def _divide_in_time(pool: _Pool) -> np.ndarray:
 
 def _divide_among_devices(pool: _Pool) -> np.ndarray:
     rng, owner, first = pool.rng, np.empty(len(pool.y), dtype=np.int64), 0
-    fewest, more = divmod(pool.clients, pool.subjects)
-    for at in range(pool.subjects):
+    for at, devices in enumerate(_devices_of_each(pool.subjects, pool.clients).tolist()):
         own = slice(*np.searchsorted(pool.subject, [at, at + 1]))
-        block, devices = _blocks(pool.recording[own], pool.partition.block), fewest + (at < more)
+        block = _blocks(pool.recording[own], pool.partition.block)
         n = int(block[-1]) + 1 if len(block) else 0
         if n < devices:
             raise DataError(

@@ -16,6 +16,7 @@ from fl_app.data.partition import (
     check_client,
     client_rows,
     client_subjects,
+    device_subject,
     device_subjects,
     drawn_share,
     group_subjects,
@@ -292,7 +293,7 @@ def client_data(
     by_subject = evaluation.split == "subject"
     roles = subject_roles(subjects, evaluation) if by_subject else dict.fromkeys(subjects, "train")
     whose = group_subjects(subjects, clients, roles)[client] if partition.kind == "subject" else subjects
-    of_device = device_subjects(source, clients)[client] if partition.kind == "devices" else None
+    of_device = device_subject(source, client, clients) if partition.kind == "devices" else None
 
     is_classification = source.schema().is_classification
 

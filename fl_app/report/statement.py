@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from markupsafe import Markup
 
 from dpforest import __version__
 from dpforest.errors import DPForestError
+from dpforest.files import written_whole
 from dpforest.guarantee import PrivacyUnit, Trust, TrustModel
 from dpforest.ledger import ROUNDING, Entry, rounded_up, total_epsilon
 from dpforest.ledger.groups import epsilon_curve, group_guarantee
@@ -24,13 +24,18 @@ from fl_app.report.curve import curve_svg
 from fl_app.report.ledgers import Release, releases_of
 from fl_app.report.protection import percent, protections, worst_entries
 from fl_app.report.statement_template import TEMPLATE
+from fl_app.results.attack import THIS
 from fl_app.results.evidence import Evidence, evidence_of
 from fl_app.results.finished import OPEN, FinishedRun, read_run
-from fl_app.results.run_folder import PARTIAL, STATEMENT
+from fl_app.results.run_folder import STATEMENT
 
 _DELTAS = tuple(10.0**-power for power in range(12, 3, -1))
 _LIBRARIES = ("numpy", "scipy", "flwr", "opendp", "dp-accounting", "cryptography")
 _MOST_LEDGERS, _MOST_LINES = 5, 60
+
+
+# A ledger, and the clients that have it.
+WhoseLedger = tuple[Mapping[str, Any], list[str]]
 
 
 @dataclass(frozen=True)
@@ -61,23 +66,20 @@ def write_statement(folder: Path, name: str = "") -> Path:
         The file cannot be written.
     """
     run = read_run(folder)
-    _check_claim(run)
-    page = statement_page(run, evidence_of(run), name or folder.absolute().name)
-    path, partial = folder / STATEMENT, folder / f"{PARTIAL}{STATEMENT}-{os.getpid()}"
-    try:
-        partial.write_text(page, encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+    ledgers = _by_ledger(run)
+    _check_claim(run, ledgers)
+    page = _page(run, ledgers, evidence_of(run), name or folder.absolute().name)
+    with written_whole(folder / STATEMENT) as place:
+        place.write_text(page, encoding="utf-8")
+    return folder / STATEMENT
 
 
-def _check_claim(run: FinishedRun) -> None:
+def _check_claim(run: FinishedRun, by_ledger: Sequence[WhoseLedger]) -> None:
     """Refuse a claim that the ledgers of the run do not bear out; totals are computed anew and never believed."""
     if not run.guarantee.holds:
         return
     delta, most = run.guarantee.delta, run.guarantee.epsilon * (1 + ROUNDING)
-    ledgers = [[Entry.from_dict(entry) for entry in ledger["entries"]] for ledger, _ in _by_ledger(run)]
+    ledgers = [[Entry.from_dict(entry) for entry in ledger["entries"]] for ledger, _ in by_ledger]
     bare = any(not entry.is_noised for entries in ledgers for entry in entries)
     # The costliest first; `dpforest ledger` counts them all.
     if bare or any(total_epsilon(entries, delta) > most for entries in ledgers[:_MOST_LEDGERS]):
@@ -87,7 +89,7 @@ def _check_claim(run: FinishedRun) -> None:
         )
 
 
-def statement_page(run: FinishedRun, evidence: Evidence, name: str) -> str:
+def _page(run: FinishedRun, ledgers: Sequence[WhoseLedger], evidence: Evidence, name: str) -> str:
     """The page as text."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"rounded_up": rounded_up, "percent": percent}
@@ -109,11 +111,11 @@ def statement_page(run: FinishedRun, evidence: Evidence, name: str) -> str:
         lines=protections(run),
         curve=Markup(curve_svg(points, guarantee.delta)) if len(points) > 2 else "",
         points=points,
-        clients=_clients(run),
-        more_ledgers=max(0, len(_by_ledger(run)) - _MOST_LEDGERS),
+        clients=_clients(ledgers[:_MOST_LEDGERS]),
+        more_ledgers=max(0, len(ledgers) - _MOST_LEDGERS),
         audit=evidence.audit,
         attack=evidence.attack,
-        attack_lines=[line for line in (evidence.attack or {}).get("membership", []) if line["of"] == "this method"],
+        attack_lines=[line for line in (evidence.attack or {}).get("membership", []) if line["of"] == THIS],
         remarks=evidence.remarks,
         versions=_versions(),
         made=datetime.now().strftime("%Y-%m-%d %H:%M"),
@@ -121,7 +123,7 @@ def statement_page(run: FinishedRun, evidence: Evidence, name: str) -> str:
     )
 
 
-def _by_ledger(run: FinishedRun) -> list[tuple[Mapping[str, Any], list[str]]]:
+def _by_ledger(run: FinishedRun) -> list[WhoseLedger]:
     """Different ledgers with the clients that have them; what protects worst comes first."""
     found: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
     for client, ledger in run.privacy["clients"].items():
@@ -129,9 +131,9 @@ def _by_ledger(run: FinishedRun) -> list[tuple[Mapping[str, Any], list[str]]]:
     return sorted(found.values(), key=lambda each: -float(each[0]["epsilon"]))
 
 
-def _clients(run: FinishedRun) -> list[Clients]:
+def _clients(ledgers: Sequence[WhoseLedger]) -> list[Clients]:
     found = []
-    for ledger, names in _by_ledger(run)[:_MOST_LEDGERS]:
+    for ledger, names in ledgers:
         releases = releases_of(ledger)
         shown = releases[:_MOST_LINES]
         found.append(Clients(_ranges(names), len(names), shown, len(releases) - len(shown)))

@@ -136,7 +136,7 @@ figcaption { color: var(--soft); font-size: .875rem; }
 <table class="facts"><tbody>
 <tr><th scope="row">Trust model</th><td>{{ run.guarantee.trust }}</td></tr>
 <tr><th scope="row">An attacker may</th><td>{% if holds %}{{ seen }}, know every other record, and have any other source of knowledge, now or later{% else %}read what was sent{% endif %}</td></tr>
-<tr><th scope="row">Assumed</th><td>the clients run dpforest’s own code (by Flower’s design, who may start runs brings the code that clients execute), and the operating system’s randomness is good</td></tr>
+<tr><th scope="row">Assumed</th><td>the clients run dpforest’s own code (on a plain SuperNode, who may start runs brings the code that clients execute; <code>dpforest node</code> never runs it), and the operating system’s randomness is good</td></tr>
 </tbody></table>
 
 <h2>4. What left each client</h2>

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fl_app.results.run_folder import PARTIAL
+from dpforest.files import written_whole
 
 ATTACK = "attack.json"
 # What was attacked, and on what it was measured.
@@ -28,12 +27,8 @@ def write_attack(found: Found, path: Path) -> None:
     ------
     OSError
     """
-    partial = path.with_name(f"{PARTIAL}{path.name}-{os.getpid()}")
-    try:
-        partial.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with written_whole(path) as place:
+        place.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def own_lines(found: Found) -> list[dict[str, Any]]:

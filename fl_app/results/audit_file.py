@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -100,11 +99,10 @@ def write_audit(found: MethodAudit, experiment: Experiment, folder: Path) -> Pat
         "dpforest": __version__,
         "experiment": json.loads(experiment.to_json()),
     }
-    path, partial = folder / AUDIT, folder / f".{AUDIT}-{os.getpid()}"
+    path = folder / AUDIT
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(plain, partial)
-        os.replace(partial, path)
+        write_json(plain, path)
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
     return path

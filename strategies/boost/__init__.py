@@ -8,8 +8,9 @@ the noise of all together is that of one.
 
 from strategies.boost.client import BoostClient
 from strategies.boost.client_level import boost_server
-from strategies.boost.settings import FederatedBoostSettings, protections, style, work
+from strategies.boost.settings import FederatedBoostSettings, protections, work
 from strategies.method import Method
+from strategies.style import Style, shared_or
 
 METHODS = (
     Method(
@@ -19,7 +20,7 @@ METHODS = (
         client=BoostClient,
         protections=protections,
         default_rounds=50,
-        style=style,
+        style=shared_or(Style("#D55E00"), Style("#882255", "^")),
         work=work,
     ),
 )

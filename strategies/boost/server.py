@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
@@ -40,9 +40,6 @@ from strategies.secure_aggregation.rounds import SumRounds
 
 class BoostServer(ServerSide):
     """Adds up the clients' sums and fills trees of random structure with them."""
-
-    first_step: ClassVar[str] = "histograms"
-    """What clients are asked before the first trees."""
 
     def __init__(self, task: Task[FederatedBoostSettings]) -> None:
         super().__init__(task)

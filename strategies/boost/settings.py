@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from strategies.client_level import client_mu, signal
 from strategies.method import Protection, Task, Work
 from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.sharing import SecureTerms, SharingSettings, noise_shares, shared_trust, terms_for
-from strategies.style import Style
 
 # More leaves than any run has, for the chance that noise exceeds what fits a secure sum.
 _MOST_LEAVES = 2**14
@@ -52,11 +50,6 @@ class FederatedBoostSettings(BoostSettings, SharingSettings):
     scale: Literal["auto", "own", "moments"] = "auto"
     linear_share: Annotated[float, Range(0, 1)] | Auto = "auto"
     balance: Annotated[float, Range(0, 1)] = 0.5
-
-
-def style(settings: Mapping[str, Any]) -> Style:
-    """How figures show it; with secure aggregation, as a method of its own."""
-    return Style("#882255", "^") if settings.get("trust") == "shared" else Style("#D55E00")
 
 
 def protections(settings: FederatedBoostSettings) -> tuple[Protection, ...]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 
-from dpforest.ledger import Entry, Ledger, not_covered
+from dpforest.ledger import Entry, Ledger, not_covered, singles
 from strategies.messages import BadMessage
 from strategies.method import Charges, ClientUpdate
 
@@ -30,8 +29,8 @@ class Account:
         self._asked = charges
         self._exchanges += 1
         self._lines += len(charges.each) + len(charges.once)
-        self._may.update(_singles(charges.each))
-        self._may |= _singles(charges.once)
+        self._may.update(singles(charges.each))
+        self._may |= singles(charges.once)
 
     def answer(self, charges: Charges, update: ClientUpdate, ledger: Ledger) -> None:
         """Note the client's answer to what it was asked last, and what that costs as the answer now says.
@@ -42,27 +41,23 @@ class Account:
             The ledger has lines that are not in the plan, or more of them.
         """
         self._lines += len(charges.each) - len(self._asked.each)
-        self._may.subtract(_singles(self._asked.each))
-        self._may.update(_singles(charges.each))
+        self._may.subtract(singles(self._asked.each))
+        self._may.update(singles(charges.each))
         self._asked = charges
-        if strange := self._strange(ledger):
-            self._refused = strange
-            raise BadMessage(f"its ledger {strange}")
-        self._must.update(_singles(charges.each))
-        self._must |= _singles(charges.once)
+        self._refuse_strange(ledger)
+        self._must.update(singles(charges.each))
+        self._must |= singles(charges.once)
         self._has_sent |= bool(update.arrays or update.metrics)
 
     def ask_metrics(self, entry: Entry) -> None:
         """Note that the client is asked for its test metrics, which cost it this if its owner shares them privately."""
         self._lines += 1
-        self._may.update(_singles([entry]))
+        self._may.update(singles([entry]))
 
     def answer_metrics(self, entry: Entry, ledger: Ledger) -> None:
         """Note that the client has sent them; raises as `answer`."""
-        if strange := self._strange(ledger):
-            self._refused = strange
-            raise BadMessage(f"its ledger {strange}")
-        self._must.update(_singles([entry]))
+        self._refuse_strange(ledger)
+        self._must.update(singles([entry]))
 
     def fail(self) -> None:
         """Note that the client says of its failure that it may follow from rows."""
@@ -78,6 +73,11 @@ class Account:
             return f"it has not charged its ledger for {_words(missing)}"
         return "its ledger is empty" if self._has_sent and not ledger.entries else ""
 
+    def _refuse_strange(self, ledger: Ledger) -> None:
+        if strange := self._strange(ledger):
+            self._refused = strange
+            raise BadMessage(f"its ledger {strange}")
+
     def _strange(self, ledger: Ledger) -> str:
         protected = [entry for entry in ledger.entries if entry.protected]
         bare = len(ledger.entries) - len(protected)
@@ -88,13 +88,6 @@ class Account:
         if strange := not_covered(protected, _entries(self._may)):
             return f"is no part of the plan: {_words(strange)}"
         return ""
-
-
-def _singles(entries: Iterable[Entry]) -> Counter[Entry]:
-    found: Counter[Entry] = Counter()
-    for entry in entries:
-        found[entry.single] += entry.times
-    return found
 
 
 def _entries(singles: Counter[Entry]) -> list[Entry]:

@@ -18,7 +18,6 @@ from flwr.serverapp.strategy import Strategy
 
 from dpforest.errors import DPForestError, one_line
 from dpforest.ledger import rounded_up
-from dpforest.schema import FROM_DATA
 from strategies.federation.cohort import Cohort
 from strategies.federation.evaluation import (
     Evaluation,
@@ -181,10 +180,7 @@ class MethodStrategy(Strategy, Generic[R]):
         nodes = self._nodes or roster(grid, wait_for_nodes(grid, 1, timeout), timeout)
         cohort = plan.cohort(nodes)
         self._side = plan.method.server(replace(plan.server_task(cohort.total), deployed=is_deployed(grid)))
-        blank = plan.protection.ledger(plan.budget)
-        if leak := self._side.task.schema.leak:
-            blank.unprotected(leak, FROM_DATA)
-        self._ledgers = Ledgers(blank)
+        self._ledgers = Ledgers(plan.protection.ledger(plan.budget, self._side.task.schema))
         self._ledgers.blank.require(self._side.planned())
         self._result = self._result_type(side=self._side, cohort=cohort)
         self._timeout = timeout

@@ -20,7 +20,7 @@ from dpforest.errors import DPForestError
 from dpforest.guarantee import PrivacyUnit, TrustModel
 from dpforest.ledger import TEST_ROWS, Ledger
 from dpforest.noise import Noise, Secure, Seeded
-from dpforest.schema import FROM_DATA, Schema
+from dpforest.schema import Schema
 from strategies.flower_compat import is_simulated
 from strategies.messages import (
     ARRAYS,
@@ -393,9 +393,7 @@ def _ledger(asked: _Asked, schema: Schema) -> Ledger:
         spend_lifetime_budget(asked.plan, asked.context)
     state = asked.context.state
     state.clear()
-    ledger = asked.plan.protection.ledger(asked.plan.budget)
-    if schema.leak:
-        ledger.unprotected(schema.leak, FROM_DATA)
+    ledger = asked.plan.protection.ledger(asked.plan.budget, schema)
     state[_STATE] = ConfigRecord({"run": run, "terms": terms, "ledger": json.dumps(ledger.to_dict())})
     return ledger
 

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dpforest.boosting.columns import MOST_CATEGORIES
 from dpforest.cells import NA_VALUES, Column, NaValues
 from dpforest.errors import SchemaError
-from dpforest.schema import apart
+from dpforest.schema import MOST_CATEGORIES, apart
 from fl_app.data.reading.cells import ArrowColumn
 from fl_app.data.reading.table_file import TableFile, read_table
 from fl_app.data.source import DataError

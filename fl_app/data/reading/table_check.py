@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpforest.boosting.columns import MOST_CATEGORIES
 from dpforest.cells import NaValues, Reading, Table
-from dpforest.schema import Schema
+from dpforest.schema import MOST_CATEGORIES, Schema
 from fl_app.data.reading.table_file import TableFile, read_table
 from fl_app.data.source import LARGE_SHARE
 

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from dpforest.boosting.columns import MOST_CATEGORIES, Columns
+from dpforest.boosting.columns import Columns
 from dpforest.errors import SchemaError
-from dpforest.schema import Schema
+from dpforest.schema import MOST_CATEGORIES, Schema
 from fl_app.commands.cli import main as dpforest
 from fl_app.data.reading.schema_draft import FILL_IN
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +16,11 @@ from fl_app.report.page import write_report
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("a sweep <b> 'c'")
     write_sweep(folder, ("one_shot", "fedavg"), (0.1, 1.0, 10.0, math.inf), seeds=2, rounds=2)
     write_run(folder / "long", "dp_sgd", 2.0, classes=("a" * 60, "b"), learning_rate="very long words " * 12)
     return write_report([folder])
-
-
-@pytest.fixture
-def opened(browser: Any, report: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The page, which must load without an error and without asking for anything but itself."""
-    options = getattr(request, "param", {"viewport": DESK})
-    context = browser.new_context(**options)
-    context.set_default_timeout(PATIENCE)
-    page = context.new_page()
-    problems: list[str] = []
-    asked: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(report.as_uri())
-    yield page
-    context.close()
-    assert problems == []
-    assert asked == [report.as_uri()]
 
 
 def cells(page: Any, heading: str) -> list[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import DESK, PATIENCE, PHONE, brightness
+from browsing import DESK, PHONE, brightness
 from made_up_runs import write_run
 
 from dpforest.ledger import Entry
@@ -16,7 +15,7 @@ from fl_app.report.statement import write_statement
 
 
 @pytest.fixture(scope="module")
-def statement(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a run with a curve, a long ledger and long names."""
     run = write_run(tmp_path_factory.mktemp("a <b> 'c'") / ("a run of a long name " * 5), delta=1e-6, public_rows=1000)
     plain = json.loads((run / "privacy.json").read_text())
@@ -26,24 +25,6 @@ def statement(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ledger["entries"] = entries
     (run / "privacy.json").write_text(json.dumps(plain))
     return write_statement(run)
-
-
-@pytest.fixture
-def opened(browser: Any, statement: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The page, which must load without an error and without asking for anything but itself."""
-    context = browser.new_context(**getattr(request, "param", {"viewport": DESK}))
-    context.set_default_timeout(PATIENCE)
-    page = context.new_page()
-    problems: list[str] = []
-    asked: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(statement.as_uri())
-    yield page
-    context.close()
-    assert problems == []
-    assert asked == [statement.as_uri()]
 
 
 @pytest.mark.parametrize("opened", [{"viewport": PHONE}, {"viewport": DESK}], indirect=True, ids=["phone", "desk"])
