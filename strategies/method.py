@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from flwr.app import RecordDict
@@ -24,6 +24,9 @@ from dpforest.schema import FROM_DATA, Schema
 from dpforest.settings import Settings
 from strategies.style import Style, palette_style
 from strategies.updates import Arrays, Entrusted, Public, Released, Unprotected, Update
+
+if TYPE_CHECKING:
+    from strategies.secure_aggregation.fellows import Identity
 
 __all__ = [
     "Arrays",
@@ -133,6 +136,8 @@ class ClientTask(Task[S_co]):
     simulated : bool
         Whether the node is simulated, where what it answers reaches a researcher who has all rows anyway. On a real
         node, test metrics reach the server: nothing that training rows decide without a mechanism may show in them.
+    identity : Identity, optional
+        What the node signs secure sums with, and whom its owner accepts in them.
     """
 
     client: int = field(default=0, kw_only=True)
@@ -143,6 +148,7 @@ class ClientTask(Task[S_co]):
     state: RecordDict = field(default_factory=RecordDict, kw_only=True)
     config: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     simulated: bool = field(default=False, kw_only=True)
+    identity: Identity | None = field(default=None, kw_only=True)
 
     @staticmethod
     def of(task: Task[S], **own: Any) -> ClientTask[S]:
@@ -408,11 +414,14 @@ class Protection:
     by_client_alone : bool
         Whether the client's own mechanisms cover all that it sends, whatever the server does. A real node takes part
         in anything else only if its owner has named the method in the node configuration.
+    among_known : Trust, optional
+        Who must be trusted by a client whose owner lists the fellows that it accepts in secure sums.
     """
 
     unit: Unit
     trust: Trust
     by_client_alone: bool = False
+    among_known: Trust | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.unit, Unit) and isinstance(self.trust, Trust) and self.unit.kind and self.trust.kind):
@@ -423,9 +432,10 @@ class Protection:
     def __str__(self) -> str:
         return f"privacy.unit={self.unit.kind} privacy.trust={self.trust.kind}"
 
-    def ledger(self, budget: Budget, schema: Schema) -> Ledger:
+    def ledger(self, budget: Budget, schema: Schema, knows_fellows: bool = False) -> Ledger:
         """A client's ledger at the beginning of a run: what is unprotected from the start is what its schema shows."""
-        ledger = Ledger(budget, self.unit, self.trust)
+        trust = self.among_known if knows_fellows and self.among_known else self.trust
+        ledger = Ledger(budget, self.unit, trust)
         if schema.leak:
             ledger.unprotected(schema.leak, FROM_DATA)
         return ledger

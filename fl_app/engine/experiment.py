@@ -214,21 +214,28 @@ class Experiment(Settings):
             return ["train"] * clients
         return client_roles(self.source, self.partition, self.evaluation, clients)
 
-    def cohort(self, nodes: Mapping[int, int]) -> Cohort:
+    def cohort(self, nodes: Mapping[int, int], connected: int) -> Cohort:
         """Which nodes take part, and for what.
+
+        Parameters
+        ----------
+        nodes : mapping of int to int
+            By client.
+        connected : int
+            Nodes that there are, also such as play none.
 
         Raises
         ------
         DPForestError
-            Nobody plays one of the clients.
+            There are fewer nodes than clients.
         """
-        clients = self.clients_for(len(nodes))
+        clients = self.clients_for(max(nodes) + 1)
         missing = sorted(set(range(clients)) - set(nodes))
-        if missing and len(nodes) < clients:
+        if missing and connected < clients:
             raise DPForestError(
                 f"the experiment makes {clients} clients, but no node plays client {missing[0]} "
-                f"({len(nodes)} nodes are there): start {clients} nodes (num-supernodes={clients}), "
-                f"or set partition.clients={len(nodes)}"
+                f"({connected} nodes are there): start {clients} nodes (num-supernodes={clients}), "
+                f"or set partition.clients={connected}"
             )
         # Under a subject split, clients that train have no test rows of their own.
         own_tests = self.evaluation.split != "subject"

@@ -234,7 +234,7 @@ def _client_rows(experiment: Experiment, result: FederatedResult) -> list[dict[s
 
 def _privacy(experiment: Experiment, result: FederatedResult) -> dict[str, Any]:
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
-    guarantee = replace(result.guarantee, unit=experiment.protection.unit, trust=experiment.protection.trust)
+    guarantee = replace(result.guarantee, unit=experiment.protection.unit)
     notes = []
     of_records = experiment.protection.unit.kind is PrivacyUnit.RECORD
     if experiment.source.records_per_sample > 1 and guarantee.holds and of_records:

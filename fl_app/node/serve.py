@@ -13,6 +13,7 @@ from flwr.app import Context, Message, MessageType, RecordDict
 
 import dpforest
 from dpforest.errors import DPForestError, one_line
+from dpforest.files import written_whole
 from fl_app.engine.node import ExperimentHost
 from fl_app.engine.node_state import StateError
 from fl_app.node.owner_file import OwnerFile
@@ -150,7 +151,8 @@ def serve(owner: OwnerFile, address: str, insecure: bool, until: Callable[[], bo
         connection = Connection(address, owner.root_certificates, owner.key(), insecure, _read_id(known))
         try:
             number = _open(connection)
-            known.write_text(str(number), encoding="ascii")
+            with written_whole(known) as partial:
+                partial.write_text(str(number), encoding="ascii")
             _answer_all(connection, number, WarmNode(owner), until)
         finally:
             connection.close()

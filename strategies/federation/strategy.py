@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -61,8 +62,8 @@ _REASONS = 3  # lost clients that the error at the end of a run names; all are i
 class FederationPlan(RunPlan, Protocol):
     """A run as a server sees it."""
 
-    def cohort(self, nodes: Mapping[int, int]) -> Cohort:
-        """Who takes part, of the nodes that play clients."""
+    def cohort(self, nodes: Mapping[int, int], connected: int) -> Cohort:
+        """Who takes part, of the nodes that play clients, and of all that are connected."""
 
     def server_task(self, clients: int) -> Task[Any]:
         """`RunPlan.task`, with the public rows that a server may see."""
@@ -178,9 +179,11 @@ class MethodStrategy(Strategy, Generic[R]):
     def _begin(self, grid: Grid, num_rounds: int | None, timeout: float) -> None:
         plan = self._plan if num_rounds is None else self._plan.with_rounds(num_rounds)
         nodes = self._nodes or roster(grid, wait_for_nodes(grid, 1, timeout), timeout)
-        cohort = plan.cohort(nodes)
+        cohort = plan.cohort(nodes, len(list(grid.get_node_ids())))
+        self._require_players(cohort)
         self._side = plan.method.server(replace(plan.server_task(cohort.total), deployed=is_deployed(grid)))
-        self._ledgers = Ledgers(plan.protection.ledger(plan.budget, self._side.task.schema))
+        protection = plan.protection
+        self._ledgers = Ledgers(protection.ledger(plan.budget, self._side.task.schema), protection.among_known)
         self._ledgers.blank.require(self._side.planned())
         self._result = self._result_type(side=self._side, cohort=cohort)
         self._timeout = timeout
@@ -202,6 +205,18 @@ class MethodStrategy(Strategy, Generic[R]):
         self._shares_at_end: set[int] = set()
         fits = can_be_private(plan.method, plan.protection, plan.budget.epsilon)
         self._release = PrivateSums(self._side.task.schema, plan.budget.epsilon) if fits else None
+
+    def _require_players(self, cohort: Cohort) -> None:
+        """Name the clients that nobody plays, and refuse a run with too few others."""
+        for client, role in cohort.nobodys.items():
+            log.warning("no node plays client %d, which is to %s: the run goes on without it", client, role)
+        needed = math.ceil(self._min_share * cohort.to_train)
+        if len(cohort.train) < needed:
+            there = ", ".join(map(str, sorted(cohort.train))) or "none"
+            raise DPForestError(
+                f"nodes play {len(cohort.train)} of {cohort.to_train} clients that are to train ({there}), and {needed} "
+                "are needed (min_clients): number nodes from 0 without gaps, by the partition-id of each"
+            )
 
     def _train(self, number: int, meter: Meter, config: ConfigRecord) -> Exchange:
         messages = self.configure_train(number, self._result.arrays, config, meter.grid)
@@ -272,16 +287,25 @@ class MethodStrategy(Strategy, Generic[R]):
         updates = self._sound_updates(server_round, replies)
         self._answered = len(updates)
         if len(updates) < self._needed() and self._side.needs_answers:
-            failed = [f for f in self._result.failures if f.round == server_round]
-            reasons = "; ".join(f"client {f.client}: {f.reason}" for f in failed[:_REASONS])
-            if len(failed) > _REASONS:
-                reasons += f"; {len(failed) - _REASONS} more"
             raise TooFewClients(
                 f"round {server_round}: {len(updates)} of {len(self._chosen)} clients gave a sound answer, "
-                f"{self._needed()} are needed ({reasons}); {_advice(failed)}"
+                f"{self._needed()} are needed{self._why_lost(server_round)}"
             )
-        model = self._side.aggregate(server_round, updates)
+        try:
+            model = self._side.aggregate(server_round, updates)
+        except TooFewClients as error:
+            raise TooFewClients(f"{error}{self._why_lost(server_round)}") from error
         return (to_arrays_record(model) if model else None), None
+
+    def _why_lost(self, server_round: int) -> str:
+        """Why clients are missing in an exchange, and what to do."""
+        failed = [f for f in self._result.failures if f.round == server_round]
+        if not failed:
+            return ""
+        reasons = "; ".join(f"client {f.client}: {f.reason}" for f in failed[:_REASONS])
+        if len(failed) > _REASONS:
+            reasons += f"; {len(failed) - _REASONS} more"
+        return f" ({reasons}); {_advice(failed)}"
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -44,6 +44,7 @@ from strategies.node.consent import (
     check_schema,
     check_shares_metrics,
     check_work,
+    node_identity,
     shares_privately,
     spend_lifetime_budget,
     write_answer,
@@ -51,6 +52,7 @@ from strategies.node.consent import (
 )
 from strategies.plan import RunPlan
 from strategies.private_metrics import LAST, NOISED, PrivateSums, predict_each
+from strategies.secure_aggregation.fellows import Identity
 
 log = logging.getLogger(__name__)
 
@@ -371,13 +373,24 @@ def _client_task(asked: _Asked) -> ClientTask:
         state=asked.context.state,
         config=asked.config,
         simulated=simulated,
+        identity=_identity(asked),
     )
+
+
+def _identity(asked: _Asked) -> Identity | None:
+    about = hashlib.sha256(f"{asked.context.run_id} {_terms(asked)}".encode()).digest()
+    return node_identity(asked.context, about)
+
+
+def _terms(asked: _Asked) -> str:
+    """Hash of what a run is about, which stays from its first message to its last."""
+    return hashlib.sha256(f"{asked.clients!r} {asked.text!r}".encode()).hexdigest()
 
 
 def _ledger(asked: _Asked, schema: Schema) -> Ledger:
     """The client's ledger of this run, empty at its first message."""
     run = str(asked.config.get("run", ""))
-    terms = hashlib.sha256(f"{asked.clients!r} {asked.text!r}".encode()).hexdigest()
+    terms = _terms(asked)
     kept = asked.context.state.config_records.get(_STATE)
     if kept is not None and kept["run"] == run:
         if kept["terms"] != terms:
@@ -393,7 +406,9 @@ def _ledger(asked: _Asked, schema: Schema) -> Ledger:
         spend_lifetime_budget(asked.plan, asked.context)
     state = asked.context.state
     state.clear()
-    ledger = asked.plan.protection.ledger(asked.plan.budget, schema)
+    identity = _identity(asked)
+    knows_fellows = identity is not None and identity.accepted is not None
+    ledger = asked.plan.protection.ledger(asked.plan.budget, schema, knows_fellows)
     state[_STATE] = ConfigRecord({"run": run, "terms": terms, "ledger": json.dumps(ledger.to_dict())})
     return ledger
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import json
 import shutil
@@ -23,11 +24,11 @@ from fl_app.node.check import check_node
 from fl_app.node.owner_file import OwnerFile, OwnerFileError
 from fl_app.node.places import NodeRuns, StateLost, alone, check_state
 from fl_app.node.serve import WarmNode
-from fl_app.node.status import node_status, write_csv
+from fl_app.node.status import NodeStatus, node_status, write_csv
 from strategies.flower_compat import identify_message, identify_run
 from strategies.flower_compat.connection import Incoming, NotDelivered
 from strategies.messages import ARRAYS, CONFIG
-from strategies.node.budget_file import BudgetFile
+from strategies.node.budget_file import BudgetFile, RunSummary
 
 EXPERIMENT = make({"name": "table", "schema": SCHEMA})
 
@@ -165,6 +166,16 @@ def test_all_runs_together_keep_the_lifetime_limit(home: Path) -> None:
     lines = (home / "status.csv").read_text().splitlines()
     assert lines[0].startswith("run,began,strategy,asked,answered,refused,failed,epsilon,delta,last_words")
     assert len(lines) == 5
+
+
+@pytest.mark.parametrize("words", ["=1+1", "\t=1", "\uff1d1", "@SUM(1)", "+1 or so", "\x1b[2J=1", "-1"])
+def test_words_of_a_server_are_no_formula(home: Path, words: str) -> None:
+    run = RunSummary("7", "2026", words, 1, 0, 1, 0, None, None, words)
+    write_csv(NodeStatus([run], (0, 0), (1, 1)), home / "status.csv")
+    with (home / "status.csv").open(newline="") as file:
+        _, cells = csv.reader(file)
+    assert cells[2] == cells[-1]
+    assert (cells[2] == words) if words == "-1" else cells[2][0] not in "=+-@\t\uff1d\x1b"
 
 
 @pytest.mark.parametrize(
