@@ -215,7 +215,7 @@ class MethodStrategy(Strategy, Generic[R]):
             there = ", ".join(map(str, sorted(cohort.train))) or "none"
             raise DPForestError(
                 f"nodes play {len(cohort.train)} of {cohort.to_train} clients that are to train ({there}), and {needed} "
-                "are needed (min_clients): number nodes from 0 without gaps, by the partition-id of each"
+                "are needed (min_clients): number nodes from 0 without gaps (partition-id in their configurations)"
             )
 
     def _train(self, number: int, meter: Meter, config: ConfigRecord) -> Exchange:
