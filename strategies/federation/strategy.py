@@ -214,7 +214,7 @@ class MethodStrategy(Strategy, Generic[R]):
         if len(cohort.train) < needed:
             there = ", ".join(map(str, sorted(cohort.train))) or "none"
             raise DPForestError(
-                f"nodes play {len(cohort.train)} of {cohort.to_train} clients that are to train ({there}), and {needed} "
+                f"nodes play {len(cohort.train)} of {cohort.to_train} clients that train ({there}), and {needed} "
                 "are needed (min_clients): number nodes from 0 without gaps (partition-id in their configurations)"
             )
 
