@@ -261,8 +261,9 @@ def _about_evaluation(result: FederatedResult) -> str:
     if result.noised_metrics_received:
         text = (
             "test metrics were reported with noise: one test record, added or removed, is protected like one training "
-            "record, by the same epsilon, as no record is both. Each client noised its own"
+            "record, by the same epsilon, as no record is both. "
         )
+        text += "Clients shared the noise of their sum" if result.metrics_are_of_a_sum else "Each client noised its own"
         in_clear = "; those of others, in clear, are not part of the guarantee" if result.metrics_received else ""
         return f"{text}{in_clear}. Not part of it are the facts that a client takes part and how long its answers take"
     reported = (

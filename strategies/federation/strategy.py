@@ -18,6 +18,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from dpforest.errors import DPForestError, one_line
+from dpforest.guarantee import TrustModel
 from dpforest.ledger import rounded_up
 from strategies.federation.cohort import Cohort
 from strategies.federation.evaluation import (
@@ -32,6 +33,7 @@ from strategies.federation.evaluation import (
 from strategies.federation.ledgers import Ledgers
 from strategies.federation.result import Exchange, Failure, FederatedResult
 from strategies.federation.roster import roster, wait_for, wait_for_nodes
+from strategies.federation.shared_metrics import SharedMetrics
 from strategies.federation.silence import Silent
 from strategies.federation.traffic import Meter, Traffic
 from strategies.flower_compat import SUPERLINK_NODE_ID, is_deployed
@@ -51,6 +53,7 @@ from strategies.messages import (
 from strategies.method import Arrays, ClientUpdate, ServerSide, Task, TooFewClients
 from strategies.plan import RunPlan
 from strategies.private_metrics import LAST, PrivateSums, can_be_private
+from strategies.secure_aggregation import Phase
 
 log = logging.getLogger(__name__)
 Item = TypeVar("Item")
@@ -203,6 +206,7 @@ class MethodStrategy(Strategy, Generic[R]):
         self._evaluation: list[Evaluation] = []
         self._shares_no_metrics: dict[int, str] = {}  # client: its words
         self._shares_at_end: set[int] = set()
+        self._metrics: SharedMetrics | None = None
         fits = can_be_private(plan.method, plan.protection, plan.budget.epsilon)
         self._release = PrivateSums(self._side.task.schema, plan.budget.epsilon) if fits else None
 
@@ -227,12 +231,74 @@ class MethodStrategy(Strategy, Generic[R]):
         return Exchange(number, len(self._chosen), self._answered, traffic, self._side.round_facts())
 
     def _evaluate(self, exchange: Exchange, round_: int, meter: Meter, config: ConfigRecord) -> Exchange:
+        together = self._evaluate_in_a_sum(exchange, meter, config)
         messages = self.configure_evaluate(exchange.number, self._result.arrays, config, meter.grid)
         replies, traffic = meter.exchange(messages, self._timeout)
         metrics = self.aggregate_evaluate(exchange.number, replies)
+        if together is not None:
+            self._evaluation.insert(0, together)
+            metrics = MetricRecord({**joint(self._evaluation).metrics})
         if metrics is not None:
             self._result.evaluate_metrics_clientapp[round_] = metrics
         return replace(exchange, evaluation=self._evaluation, evaluating=traffic)
+
+    def _evaluate_in_a_sum(self, exchange: Exchange, meter: Meter, config: ConfigRecord) -> Evaluation | None:
+        """Test metrics at the end of a run whose clients share noise; None where they do not, or no sum comes about.
+
+        Who has not spent them then is asked as in any other run.
+        """
+        counts = self._plan.metrics == "private" or is_deployed(meter.grid)
+        shares = self._plan.protection.trust.kind is TrustModel.SHARED
+        if self._release is None or not (shares and counts and config.get(LAST) is True):
+            return None
+        try:
+            self._metrics = SharedMetrics(self._side.task)
+            while chosen := self._metrics.participants(self._for_metrics(exchange.number)):
+                replies, _ = meter.exchange(self._ask_for_sum(exchange.number, chosen, config), self._timeout)
+                if (evaluation := self._metrics.take(self._parts_of_sum(exchange.number, chosen, replies))) is not None:
+                    self._result.noised_metrics_received = self._result.metrics_are_of_a_sum = True
+                    return evaluation
+        except (TooFewClients, DPForestError) as error:
+            log.warning("no sum of test metrics: %s", error)
+        return None
+
+    def _for_metrics(self, server_round: int) -> list[int]:
+        test = self._result.cohort.test
+        wanted = {client: test[client] for client in sorted(set(test) - set(self._shares_no_metrics))}
+        return self._connected(server_round, wanted, 0, training=False)
+
+    def _ask_for_sum(self, server_round: int, chosen: list[int], config: ConfigRecord) -> list[Message]:
+        assert self._metrics is not None
+        messages = []
+        for client in chosen:
+            if self._metrics.phase is Phase.MASK:
+                self._ledgers.ask_metrics(client, self._metrics.entry, True)
+            arrays, phase = self._metrics.message(client, plain_arrays(self._result.arrays))
+            settings = {**config, **self._base_config, **phase, "round": server_round}
+            content = RecordDict({ARRAYS: to_arrays_record(arrays), CONFIG: copied(settings)})
+            node = self._result.cohort.test[client]
+            messages.append(Message(content, node, MessageType.EVALUATE, group_id=str(server_round)))
+        return messages
+
+    def _parts_of_sum(self, server_round: int, chosen: list[int], replies: Iterable[Message]) -> list[ClientUpdate]:
+        client_of = {self._result.cohort.test[client]: client for client in chosen}
+        words = "its evaluation could not be read", "no answer to the evaluation in time"
+        updates = self._read_each(server_round, replies, client_of, self._take_part_of_sum, *words, training=False)
+        return sorted((update for update in updates if update is not None), key=lambda update: update.client)
+
+    def _take_part_of_sum(self, reply: Message, client: int) -> ClientUpdate | None:
+        assert self._metrics is not None
+        if refusal(reply) is not None:
+            return None  # asked in the ordinary way, its owner's words are taken
+        if not reply.has_error() and read_config(reply.content).get(UNPROTECTED) is True:
+            self._ledgers.fail(client)
+        update, ledger = read_update(reply, client)
+        if client in self._metrics.charged:
+            self._ledgers.take_metrics(client, self._metrics.entry, ledger)
+        if update.noise == "seeded":
+            self._result.noise = "seeded"
+        self._metrics.check(update)
+        return update
 
     def summary(self) -> None:
         """Log what every client will release over the run."""
@@ -314,6 +380,7 @@ class MethodStrategy(Strategy, Generic[R]):
         messages = []
         test, is_last = self._result.cohort.test, config.get(LAST) is True
         refusing = set(self._shares_no_metrics) | (set() if is_last else self._shares_at_end)
+        refusing |= set() if self._metrics is None else self._metrics.charged
         wanted = {client: test[client] for client in sorted(set(test) - refusing)}
         self._asked_to_evaluate = self._connected(server_round, wanted, 0, training=False)
         for client in self._asked_to_evaluate:

@@ -9,7 +9,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -51,8 +51,10 @@ from strategies.node.consent import (
     write_request,
 )
 from strategies.plan import RunPlan
-from strategies.private_metrics import LAST, NOISED, PrivateSums, predict_each
+from strategies.private_metrics import LAST, NOISED, PrivateSums, predict_each, shared_sums
+from strategies.secure_aggregation.client import Refused as SumRefused
 from strategies.secure_aggregation.fellows import Identity
+from strategies.secure_aggregation.sharing import PHASE, secure_update
 
 log = logging.getLogger(__name__)
 
@@ -195,9 +197,9 @@ def _content(message: Message, context: Context, host: Host[Any], action: Callab
         if not is_simulated(context):  # there the server says it
             log.warning("client %d: %s: %s", client, type(error).__name__, error)
         # The text of an error may show a data value, which must not leave a real node.
-        sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | Sayable)
+        sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | SumRefused | Sayable)
         public = error if sayable else DPForestError("see its log")
-        content = error_content(client, public, isinstance(error, Refused), _has_failed(context))
+        content = error_content(client, public, isinstance(error, Refused | SumRefused), _has_failed(context))
         if isinstance(error, NotYet):
             content.config_records[CONFIG][AT_END] = True
         return content
@@ -272,16 +274,13 @@ def _evaluate_privately(asked: _Asked) -> RecordDict:
     if asked.config.get(LAST) is not True:
         raise NotYet("this node shares its test metrics once, of the model at the end of a run")
     task = _client_task(asked)
-    release = PrivateSums(task.schema, task.budget.epsilon)
-    if any(entry.rows == TEST_ROWS for entry in task.ledger.entries):
-        raise Refused("this node has shared its test metrics of this run")
     side = asked.plan.method.client()
     _own_model(side, task, shows=False)
-    paid = release.mechanism.charge(release.entry, task.ledger)
+    if PHASE in asked.config:
+        return _evaluate_in_a_sum(asked, task, side)
+    release = PrivateSums(task.schema, task.budget.epsilon)
     try:
-        X, y = asked.rows("test")
-        exact = release.exact(y, predict_each(side, task, X, asked.arrays))
-        noised = paid.draw(exact, task.noise(NOISED)).tolist()
+        noised = _noised_sums(asked, task, side, release).tolist()
     except Exception as error:
         _note_failure(asked, task, error)
         raise
@@ -291,6 +290,39 @@ def _evaluate_privately(asked: _Asked) -> RecordDict:
         {"client": asked.client, "noise": asked.kind_of_noise, "ledger": json.dumps(task.ledger.to_dict())}
     )
     return RecordDict({METRICS: MetricRecord({NOISED: noised}), CONFIG: said})
+
+
+def _evaluate_in_a_sum(asked: _Asked, task: ClientTask[Any], side: ClientSide[Any]) -> RecordDict:
+    """The same where nodes share noise: an answer of secure aggregation, of which one is of test rows."""
+    release, secure = shared_sums(task)
+    if task.identity is not None:
+        about = hashlib.sha256(b"test metrics " + task.identity.about).digest()
+        task = replace(task, identity=replace(task.identity, about=about))
+    model = {name: array for name, array in asked.arrays.items() if not name.startswith("secure.")}
+
+    def vector() -> np.ndarray:
+        return _noised_sums(replace(asked, arrays=model), task, side, release, secure.largest_sum)
+
+    try:
+        update = secure_update(task, secure.terms, asked.arrays, vector, NOISED)
+        return update_content(update, asked.client, task.ledger, asked.kind_of_noise)
+    except Exception as error:
+        _note_failure(asked, task, error)
+        raise
+    finally:
+        _keep_ledger(asked.context, task.ledger)
+
+
+def _noised_sums(
+    asked: _Asked, task: ClientTask[Any], side: ClientSide[Any], release: PrivateSums, largest: int | None = None
+) -> np.ndarray:
+    """Charge for test metrics, read the test rows, and noise their sums, cut off at ``largest`` before."""
+    if any(entry.rows == TEST_ROWS for entry in task.ledger.entries):
+        raise Refused("this node has shared its test metrics of this run")
+    paid = release.mechanism.charge(release.entry, task.ledger)
+    X, y = asked.rows("test")
+    exact = release.exact(y, predict_each(side, task, X, asked.arrays))
+    return paid.draw(exact if largest is None else np.clip(exact, -largest, largest), task.noise(NOISED))
 
 
 def _evaluate_in_clear(asked: _Asked) -> RecordDict:

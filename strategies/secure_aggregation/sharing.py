@@ -144,7 +144,9 @@ def terms_for(
     return SecureTerms(terms, room - tail)
 
 
-def secure_update(task: ClientTask[Any], terms: Terms, arrays: Arrays, vector: Callable[[], np.ndarray]) -> Update:
+def secure_update(
+    task: ClientTask[Any], terms: Terms, arrays: Arrays, vector: Callable[[], np.ndarray], state: str = _STATE
+) -> Update:
     """A client's answer to a message of secure aggregation.
 
     Parameters
@@ -155,9 +157,11 @@ def secure_update(task: ClientTask[Any], terms: Terms, arrays: Arrays, vector: C
         Of the message.
     vector : callable of () to ndarray of int64, shape (n,)
         Charges the ledger and draws the client's share of the noise; called where the vector of a round is asked for.
+    state : str
+        Under which name ``task.state`` keeps it.
     """
     phase = task.config.get(PHASE)
-    kept = task.state.config_records.get(_STATE)
+    kept = task.state.config_records.get(state)
     if phase == Phase.PRESENT.value and kept is not None:
         return Update(Public({}))
     if phase == Phase.ADVERTISE.value:
@@ -183,7 +187,7 @@ def secure_update(task: ClientTask[Any], terms: Terms, arrays: Arrays, vector: C
         reply = summer.unmask(arrays)
     else:
         raise BadMessage(f"the message says phase={phase!r}")
-    task.state[_STATE] = ConfigRecord({"summer": summer.to_bytes()})
+    task.state[state] = ConfigRecord({"summer": summer.to_bytes()})
     if phase == Phase.MASK.value:
         return Update(Released(task.ledger, reply))
     return Update(Public(reply))  # keys, parts of masks, and fresh masks on what was released before
