@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 from typing import Any
 
-from flwr.app import Message
-
-from dpforest.errors import DPForestError
 from dpforest.ledger import Entry
 from strategies.federation.evaluation import Evaluation
-from strategies.method import Arrays, ClientUpdate, Task, TooFewClients
+from strategies.method import Arrays, ClientUpdate, Task
 from strategies.private_metrics import shared_sums
 from strategies.secure_aggregation import Phase, SumCollector
 from strategies.secure_aggregation.sharing import PHASE

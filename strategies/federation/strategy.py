@@ -259,7 +259,7 @@ class MethodStrategy(Strategy, Generic[R]):
                     self._result.noised_metrics_received = self._result.metrics_are_of_a_sum = True
                     return evaluation
         except (TooFewClients, DPForestError) as error:
-            log.warning("no sum of test metrics: %s", error)
+            log.info("no sum of test metrics: %s", error)
         return None
 
     def _for_metrics(self, server_round: int) -> list[int]:
@@ -293,8 +293,10 @@ class MethodStrategy(Strategy, Generic[R]):
         if not reply.has_error() and read_config(reply.content).get(UNPROTECTED) is True:
             self._ledgers.fail(client)
         update, ledger = read_update(reply, client)
-        if client in self._metrics.charged:
+        if self._metrics.phase is Phase.MASK:
             self._ledgers.take_metrics(client, self._metrics.entry, ledger)
+        else:
+            self._ledgers.check(client, ledger)
         if update.noise == "seeded":
             self._result.noise = "seeded"
         self._metrics.check(update)

@@ -262,6 +262,8 @@ def _has_failed(context: Context) -> bool:
 
 def _evaluate(asked: _Asked) -> RecordDict:
     check_shares_metrics(asked.plan, asked.context)
+    if PHASE in asked.config and not shares_privately(asked.plan, asked.context):
+        raise Refused("this node shares its test metrics in clear, and not in a sum")
     return (_evaluate_privately if shares_privately(asked.plan, asked.context) else _evaluate_in_clear)(asked)
 
 
