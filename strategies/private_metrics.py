@@ -136,7 +136,8 @@ class PrivateSums:
         target = np.clip((y - centre) / half, -1, 1)
         error = (np.clip(np.nan_to_num((predicted - centre) / half, nan=1.0), -1, 1) - target) / 2
         of_each = np.stack([np.ones(len(y)), target, target**2, error**2, np.abs(error)], axis=1)
-        return whole_numbers(of_each * self._steps, self.unit, towards_zero=True).sum(axis=0)
+        # Rounded to the nearest, none exceeds its step, which is a whole number.
+        return whole_numbers(of_each * self._steps, self.unit).sum(axis=0)
 
     def read(self, values: Any) -> np.ndarray:
         """What a node has sent, int64 of shape (size,).
