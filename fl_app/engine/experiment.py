@@ -231,7 +231,7 @@ class Experiment(Settings):
         """
         clients = self.clients_for(max(nodes) + 1)
         missing = sorted(set(range(clients)) - set(nodes))
-        if missing and connected < clients:
+        if missing and connected < clients and not self.source.on_nodes:
             raise DPForestError(
                 f"the experiment makes {clients} clients, but no node plays client {missing[0]} "
                 f"({connected} nodes are there): start {clients} nodes (num-supernodes={clients}), "

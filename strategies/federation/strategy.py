@@ -181,8 +181,9 @@ class MethodStrategy(Strategy, Generic[R]):
 
     def _begin(self, grid: Grid, num_rounds: int | None, timeout: float) -> None:
         plan = self._plan if num_rounds is None else self._plan.with_rounds(num_rounds)
-        nodes = self._nodes or roster(grid, wait_for_nodes(grid, 1, timeout), timeout)
-        cohort = plan.cohort(nodes, len(list(grid.get_node_ids())))
+        there = list((self._nodes or {}).values()) or wait_for_nodes(grid, 1, timeout)
+        nodes = self._nodes or roster(grid, there, timeout)
+        cohort = plan.cohort(nodes, len(there))
         self._require_players(cohort)
         self._side = plan.method.server(replace(plan.server_task(cohort.total), deployed=is_deployed(grid)))
         protection = plan.protection

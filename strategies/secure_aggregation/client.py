@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -333,7 +334,7 @@ class SecureSummer:
         return identities
 
     def _signed_by(
-        self, members: np.ndarray, signatures: np.ndarray, what: str, of_each: list[np.ndarray] | list[bytes]
+        self, members: np.ndarray, signatures: np.ndarray, what: str, of_each: Sequence[bytes | np.ndarray]
     ) -> np.ndarray:
         """Which of all members have signed what is said of each."""
         assert self.identity is not None

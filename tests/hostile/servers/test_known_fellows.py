@@ -24,8 +24,14 @@ from fl_app.engine.in_process import InProcessGrid
 from fl_app.engine.run import Run, run_experiment
 from strategies.messages import BadMessage
 from strategies.method import Arrays, TooFewClients
-from strategies.secure_aggregation import Phase, Refused, Terms, wire
-from strategies.secure_aggregation.fellows import Identity, public_bytes, read_public_keys, read_signing_key
+from strategies.secure_aggregation import Phase, Refused, SecureSummer, Terms, wire
+from strategies.secure_aggregation.fellows import (
+    PUBLIC_BYTES,
+    Identity,
+    public_bytes,
+    read_public_keys,
+    read_signing_key,
+)
 
 # Any kind that Flower or ssh-keygen makes.
 KEYS = [ec.generate_private_key(ec.SECP384R1()) for _ in range(6)] + [Ed25519PrivateKey.generate() for _ in range(3)]
@@ -321,10 +327,11 @@ def test_too_few_confirmations_cost_one_sum() -> None:
     assert one.exchange(vectors) is not None
 
 
-def test_on_a_circle_all_survivors_are_signed_and_nobody_can_cut_it() -> None:
+def test_on_a_circle_nobody_can_be_cut_off() -> None:
+    """All survivors are signed, and terms under which a server could choose whom to isolate are refused."""
     keys = [Ed25519PrivateKey.generate() for _ in range(100)]  # quick to check, for 100 x 100 signatures
     listed = frozenset(public_bytes(key.public_key()) for key in keys)
-    known = {client: Identity(key, ABOUT, listed) for client, key in enumerate(keys)}
+    known = {client: Identity(key, ABOUT, listed if client < 3 else None) for client, key in enumerate(keys)}
     vectors = dict.fromkeys(range(100), np.array([1, 2, 3]))
     terms = Terms(100, 1, 10, 1, 0)
     assert terms.circle is not None
@@ -333,6 +340,10 @@ def test_on_a_circle_all_survivors_are_signed_and_nobody_can_cut_it() -> None:
     one.exchange(vectors, unreached=[7])
     one.exchange(vectors)
     np.testing.assert_array_equal(one.exchange(vectors).values, [99, 198, 297])
+    wide = SecureSummer(0, Terms(1000, 1, 10, 200, 0), known[0])
+    wide.identities = np.ones((1000, PUBLIC_BYTES), np.uint8)
+    with pytest.raises(Refused, match="could cut the circle of clients, in which each has 80 neighbours"):
+        wide._check_terms()
 
 
 @pytest.mark.parametrize("key", [KEYS[0], KEYS[6], ec.generate_private_key(ec.SECP521R1())])
