@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from hand_made import SCHEMA, make, write_table
 
@@ -246,6 +248,24 @@ def test_every_node_has_a_number(home: Path, line: str) -> None:
     (home / "node.toml").write_text(line)
     with pytest.raises(OwnerFileError, match=r"partition-id = .*: every node of a federation has a whole number"):
         owner(home)
+
+
+def test_a_check_says_whom_the_node_knows(home: Path) -> None:
+    keys = [ec.generate_private_key(ec.SECP384R1()) for _ in range(3)]
+    private = keys[0].private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    public = [key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode() for key in keys]
+    (home / "node.key").write_bytes(private)
+    (home / "fellows.pub").write_text("\n".join(public))
+    assert "secure sums: not signed" in "\n".join(check_node(owner(home))[0])
+    assert "secure sums: signed; the server is trusted" in "\n".join(
+        check_node(owner(home, 'private-key = "node.key"'))[0]
+    )
+    lines, _ = check_node(owner(home, 'fellows = "fellows.pub"', "min-fellows = 2"))
+    assert "of 3 known keys at least 2 must be in a sum" in "\n".join(lines)
+    assert "the server is not trusted" in "\n".join(lines)
+    (home / "node.toml").write_text((home / "node.toml").read_text().replace("min-fellows = 2", "min-fellows = 3"))
+    with pytest.raises(DPForestError, match="min-fellows 3 is above the number of keys in its fellows"):
+        check_node(owner(home))
 
 
 def test_a_check_says_what_is_left_out_and_what_is_allowed(home: Path) -> None:
