@@ -305,7 +305,7 @@ def describe_limits(context: Context) -> list[str]:
     lines.append(f"strategies: {strategies if 'strategies' in own else 'all that protect a client by themselves'}")
     lines.append(f"units: {', '.join(_words(context, 'units')) or 'none' if 'units' in own else 'all'}")
     lines.append(f"test metrics: {_SHARING[_sharing(context)]}")
-    lines.append(f"secure sums: {_of_fellows(node_identity(context, b''))}")
+    lines.append(f"secure sums: {_of_fellows(_read_identity(context, b''))}")
     return lines
 
 
@@ -335,6 +335,22 @@ def node_identity(context: Context, about: bytes) -> Identity | None:
     Refused
         One of them cannot be read, or says nothing without another: then nothing is allowed.
     """
+    try:
+        return _read_identity(context, about)
+    except _Unreadable as error:
+        log.warning("%s", error)
+        raise Refused(f"this node's {error.name} cannot be read, so nothing is allowed; its log says why") from error
+
+
+class _Unreadable(DPForestError):
+    """What a file of keys says; with its path, for its owner alone."""
+
+    def __init__(self, name: str, path: object, why: str) -> None:
+        super().__init__(f"{name} {path} {why}")
+        self.name = name
+
+
+def _read_identity(context: Context, about: bytes) -> Identity | None:
     own = context.node_config
     for name, needed in (("fellows", "signing-key"), ("min-fellows", "fellows")):
         if name in own and needed not in own:
@@ -358,11 +374,14 @@ def _read_keys(context: Context, name: str, read: Callable[[Path], _Read]) -> _R
     path = context.node_config[name]
     try:
         return read(Path(str(path)).expanduser())
-    except (OSError, ValueError, RuntimeError, DPForestError) as error:
-        log.warning("%s: %s %s", name, path, error)
-        raise Refused(
-            f"this node's {name} cannot be read, so nothing is allowed; its log says why, and its owner can mend it"
+    except OSError as error:
+        raise _Unreadable(name, path, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _Unreadable(
+            name, path, "is no text: one public key a line, as in the .pub files of ssh-keygen"
         ) from error
+    except (ValueError, RuntimeError, DPForestError) as error:  # a path that cannot be one, too
+        raise _Unreadable(name, path, str(error)) from error
 
 
 def spend_lifetime_budget(plan: RunPlan, context: Context) -> None:
