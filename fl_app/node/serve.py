@@ -143,6 +143,7 @@ def serve(owner: OwnerFile, address: str, insecure: bool, until: Callable[[], bo
     DPForestError
         The owner's file, the state or the connection is not as it must be; nothing was spent.
     """
+    owner.key()
     describe_limits(owner.context)  # raises where one is none
     owner.schema()
     with alone(owner):

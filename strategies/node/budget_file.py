@@ -311,8 +311,8 @@ def _check_version(database: sqlite3.Connection) -> None:
     kind, version = (database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if (kind, version) != (_APPLICATION, _VERSION):
         raise BrokenBudgetFile(
-            f"the budget-file is of another program or version ({version}, not {_VERSION}): name another file, and lower the "
-            "limits by what has been spent"
+            f"the budget-file is of another program or version ({version}, not {_VERSION}): name another file, and "
+            "lower the limits by what has been spent"
         )
 
 
