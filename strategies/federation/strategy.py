@@ -232,7 +232,7 @@ class MethodStrategy(Strategy, Generic[R]):
         return Exchange(number, len(self._chosen), self._answered, traffic, self._side.round_facts())
 
     def _evaluate(self, exchange: Exchange, round_: int, meter: Meter, config: ConfigRecord) -> Exchange:
-        together = self._evaluate_in_a_sum(exchange, meter, config)
+        together, of_sum = self._evaluate_in_a_sum(exchange, meter, config)
         messages = self.configure_evaluate(exchange.number, self._result.arrays, config, meter.grid)
         replies, traffic = meter.exchange(messages, self._timeout)
         metrics = self.aggregate_evaluate(exchange.number, replies)
@@ -241,27 +241,31 @@ class MethodStrategy(Strategy, Generic[R]):
             metrics = MetricRecord({**joint(self._evaluation).metrics})
         if metrics is not None:
             self._result.evaluate_metrics_clientapp[round_] = metrics
-        return replace(exchange, evaluation=self._evaluation, evaluating=traffic)
+        return replace(exchange, evaluation=self._evaluation, evaluating=traffic + of_sum)
 
-    def _evaluate_in_a_sum(self, exchange: Exchange, meter: Meter, config: ConfigRecord) -> Evaluation | None:
+    def _evaluate_in_a_sum(
+        self, exchange: Exchange, meter: Meter, config: ConfigRecord
+    ) -> tuple[Evaluation | None, Traffic]:
         """Test metrics at the end of a run whose clients share noise; None where they do not, or no sum comes about.
 
         Who has not spent them then is asked as in any other run.
         """
+        travelled = Traffic()
         counts = self._plan.metrics == "private" or is_deployed(meter.grid)
         shares = self._plan.protection.trust.kind is TrustModel.SHARED
         if self._release is None or not (shares and counts and config.get(LAST) is True):
-            return None
+            return None, travelled
         try:
             self._metrics = SharedMetrics(self._side.task)
             while chosen := self._metrics.participants(self._for_metrics(exchange.number)):
-                replies, _ = meter.exchange(self._ask_for_sum(exchange.number, chosen, config), self._timeout)
+                replies, traffic = meter.exchange(self._ask_for_sum(exchange.number, chosen, config), self._timeout)
+                travelled += traffic
                 if (evaluation := self._metrics.take(self._parts_of_sum(exchange.number, chosen, replies))) is not None:
                     self._result.noised_metrics_received = self._result.metrics_are_of_a_sum = True
-                    return evaluation
+                    return evaluation, travelled
         except (TooFewClients, DPForestError) as error:
             log.info("no sum of test metrics: %s", error)
-        return None
+        return None, travelled
 
     def _for_metrics(self, server_round: int) -> list[int]:
         test = self._result.cohort.test
@@ -371,9 +375,13 @@ class MethodStrategy(Strategy, Generic[R]):
         failed = [f for f in self._result.failures if f.round == server_round]
         if not failed:
             return ""
-        reasons = "; ".join(f"client {f.client}: {f.reason}" for f in failed[:_REASONS])
-        if len(failed) > _REASONS:
-            reasons += f"; {len(failed) - _REASONS} more"
+        by_reason: dict[str, list[int]] = {}
+        for failure in sorted(failed, key=lambda failure: failure.client):
+            by_reason.setdefault(failure.reason, []).append(failure.client)
+        shown = list(by_reason.items())[:_REASONS]
+        reasons = "; ".join(f"client {', '.join(map(str, clients))}: {reason}" for reason, clients in shown)
+        if more := len(failed) - sum(len(clients) for _, clients in shown):
+            reasons += f"; {more} more"
         return f" ({reasons}); {_advice(failed)}"
 
     def configure_evaluate(

@@ -362,7 +362,7 @@ def _read_identity(context: Context, about: bytes) -> Identity | None:
     if "fellows" in own:
         accepted = _read_keys(context, "fellows", lambda path: read_public_keys(path.read_text(encoding="utf-8")))
     least = _number(context, "min-fellows", 1, whole=True)
-    if accepted is not None and least > len(accepted - {public_bytes(key.public_key())}):
+    if "min-fellows" in own and accepted is not None and least > len(accepted - {public_bytes(key.public_key())}):
         raise Refused(
             f"this node's min-fellows {least} is above the number of keys in its fellows, so nothing is allowed; its "
             "owner can set it in the node configuration"
