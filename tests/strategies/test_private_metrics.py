@@ -526,11 +526,11 @@ def test_one_that_is_silent_costs_the_sum_and_is_charged(dataset: dict[str, Any]
     assert "accuracy" in fewer.metrics
 
 
-def test_where_an_owner_shares_otherwise_each_noises_its_own(dataset: dict[str, Any]) -> None:
+def test_where_an_owner_shares_nothing_each_other_noises_its_own(dataset: dict[str, Any]) -> None:
     def on_nodes(message: Message, context: Context) -> Message:
         client = int(context.node_config["partition-id"])
         limits = {"max-epsilon": 8.0, "max-delta": 1e-6, "strategies": "boost"}
-        rules = own(dataset, **limits, **({"share-metrics": "clear"} if client == 0 else {}))
+        rules = own(dataset, **limits, **({"share-metrics": "none"} if client == 0 else {}))
         return app(message, Context(1, context.node_id, {"partition-id": client} | rules, context.state, {}))
 
     experiment = replace(shared(dataset), dataset={"name": "table", "schema": SCHEMA})
