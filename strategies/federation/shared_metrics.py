@@ -7,10 +7,10 @@ from typing import Any
 
 from dpforest.ledger import Entry
 from strategies.federation.evaluation import Evaluation
+from strategies.messages import PHASE
 from strategies.method import Arrays, ClientUpdate, Task
 from strategies.private_metrics import shared_sums
 from strategies.secure_aggregation import Phase, SumCollector
-from strategies.secure_aggregation.sharing import PHASE
 
 log = logging.getLogger(__name__)
 

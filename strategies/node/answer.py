@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -27,7 +27,9 @@ from strategies.messages import (
     AT_END,
     CONFIG,
     METRICS,
+    PHASE,
     BadMessage,
+    Declined,
     RowsChanged,
     error_content,
     read_arrays,
@@ -52,9 +54,9 @@ from strategies.node.consent import (
 )
 from strategies.plan import RunPlan
 from strategies.private_metrics import LAST, NOISED, PrivateSums, predict_each, shared_sums
-from strategies.secure_aggregation.client import Refused as SumRefused
-from strategies.secure_aggregation.fellows import Identity
-from strategies.secure_aggregation.sharing import PHASE, secure_update
+
+if TYPE_CHECKING:
+    from strategies.secure_aggregation.fellows import Identity
 
 log = logging.getLogger(__name__)
 
@@ -197,9 +199,9 @@ def _content(message: Message, context: Context, host: Host[Any], action: Callab
         if not is_simulated(context):  # there the server says it
             log.warning("client %d: %s: %s", client, type(error).__name__, error)
         # The text of an error may show a data value, which must not leave a real node.
-        sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | SumRefused | Sayable)
+        sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | Declined | Sayable)
         public = error if sayable else DPForestError("see its log")
-        content = error_content(client, public, isinstance(error, Refused | SumRefused), _has_failed(context))
+        content = error_content(client, public, isinstance(error, Refused | Declined), _has_failed(context))
         if isinstance(error, NotYet):
             content.config_records[CONFIG][AT_END] = True
         return content
@@ -296,6 +298,8 @@ def _evaluate_privately(asked: _Asked) -> RecordDict:
 
 def _evaluate_in_a_sum(asked: _Asked, task: ClientTask[Any], side: ClientSide[Any]) -> RecordDict:
     """The same where nodes share noise: an answer of secure aggregation, of which one is of test rows."""
+    from strategies.secure_aggregation.sharing import secure_update  # slow to import, and needed at the end only
+
     release, secure = shared_sums(task)
     if task.identity is not None:
         about = hashlib.sha256(b"test metrics " + task.identity.about).digest()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flwr.app import Context
 
@@ -22,7 +22,9 @@ from strategies.method import Task, Work
 from strategies.node.budget_file import BrokenBudgetFile, BudgetFile, Outcome, Request, Spent, SpentAlready
 from strategies.plan import RunPlan
 from strategies.private_metrics import can_be_private
-from strategies.secure_aggregation.fellows import Identity, public_bytes, read_public_keys, read_signing_key
+
+if TYPE_CHECKING:
+    from strategies.secure_aggregation.fellows import Identity
 
 log = logging.getLogger(__name__)
 
@@ -357,6 +359,8 @@ def _read_identity(context: Context, about: bytes) -> Identity | None:
             raise Refused(f"this node's {name} needs {needed} in the node configuration, so nothing is allowed")
     if "signing-key" not in own:
         return None
+    from strategies.secure_aggregation.fellows import Identity, public_bytes, read_public_keys, read_signing_key  # slow
+
     key = _read_keys(context, "signing-key", lambda path: read_signing_key(path.read_bytes()))
     accepted = None
     if "fellows" in own:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpforest.errors import DPForestError
+from strategies.messages import Declined
 from strategies.method import Arrays
 from strategies.secure_aggregation import fellows, keys, wire
 from strategies.secure_aggregation.fellows import Identity
@@ -21,7 +22,7 @@ _ARRAYS = (
 )  # fmt: skip
 
 
-class Refused(DPForestError):
+class Refused(Declined):
     """The server asks for what could uncover a vector, or for what the protocol does not foresee."""
 
 

@@ -14,13 +14,12 @@ from dpforest.errors import DPForestError
 from dpforest.guarantee import Trust, TrustModel, Unit
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.settings import FromZero, Settings
-from strategies.messages import BadMessage
+from strategies.messages import PHASE, BadMessage
 from strategies.method import Arrays, ClientTask, Protection, Public, Released, Task, Update
 from strategies.secure_aggregation.client import SecureSummer
 from strategies.secure_aggregation.server import Phase
 from strategies.secure_aggregation.terms import Terms
 
-PHASE = "phase"  # the setting of a message that says what of the protocol it asks for
 _STATE = "secure"
 # Chance that the noise of any client and round exceeds what fits a secure sum; the client then drops out of the round.
 # It adds to delta, so it must be far below any.
