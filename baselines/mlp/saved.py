@@ -20,7 +20,7 @@ from dpforest.texts import parse_json
 from strategies.method import Arrays
 
 _LAYERS, _WEIGHTS = "network.json", "network.npz"
-_NORM_EPSILON = 1e-3  # of Keras' batch normalisation
+NORM_EPSILON = 1e-3  # of Keras' batch normalisation
 _ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}
 _MOST_WEIGHTS = 100_000_000
 
@@ -59,6 +59,12 @@ class SavedNetwork:
         outputs = self._outputs(X)
         return np.argmax(outputs, axis=1) if self.schema.is_classification else from_outputs(outputs, self.schema)
 
+    def to_onnx(self) -> Any:
+        """The network with all that comes before it, as an ONNX model; see `baselines.mlp.onnx_export`."""
+        from baselines.mlp.onnx_export import network_to_onnx  # only here: predictions do without
+
+        return network_to_onnx(self)
+
     def _outputs(self, X: np.ndarray) -> np.ndarray:
         value = model_inputs(X, self.schema, MEAN in self.arrays, self.arrays).astype(np.float64)
         for layer in range(1, len(self.architecture.hidden) + 1):
@@ -67,7 +73,7 @@ class SavedNetwork:
                 gamma, beta, mean, variance = (
                     self.arrays[f"norm_{layer}/{name}"] for name in ("gamma", "beta", "moving_mean", "moving_variance")
                 )
-                value = (value - mean) / np.sqrt(variance + _NORM_EPSILON) * gamma + beta
+                value = (value - mean) / np.sqrt(variance + NORM_EPSILON) * gamma + beta
             value = _ACTIVATIONS[self.architecture.activation](value)
         return self._dense(value, "output")
 

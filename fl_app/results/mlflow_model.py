@@ -12,10 +12,9 @@ import pandas as pd
 
 from dpforest import __version__
 from dpforest.schema import Schema
-from fl_app.results.model_file import Model, load_model
+from fl_app.results.model_file import Model, load_model, model_names
 
 PYFUNC = "pyfunc"
-_MODELS = ("forest.json", "network.json")
 
 
 class PyfuncModel:
@@ -71,7 +70,7 @@ def save_pyfunc(folder: Path, place: Path) -> bool:
 
 
 def _models_in(folder: Path) -> list[Path]:
-    return [folder / name for name in _MODELS if (folder / name).is_file()]
+    return [folder / name for name in model_names() if (folder / name).is_file()]
 
 
 def _signature(schema: Schema) -> Any:

@@ -5,19 +5,20 @@ A package's own model is read by an entry point of the group ``dpforest.models``
     [project.entry-points."dpforest.models"]
     "votes.json" = "majority_votes:load_votes"
 
-which is given the path and gives back a `Model`.
+which is given the path and gives back a `Model`. With a method ``to_onnx`` that gives back an ``onnx.ModelProto``
+such a model can be exported as well (`onnx_of`).
 """
 
 from __future__ import annotations
 
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from dpforest.errors import DPForestError
-from dpforest.forest import Forest, load
+from dpforest.forest import Forest, load, to_onnx
 from dpforest.schema import Schema
 
 GROUP = "dpforest.models"
@@ -69,3 +70,27 @@ def require_forest(model: Model, what: str) -> Forest:
     if not isinstance(model, Forest):
         raise DPForestError(f"{what} is for forests, and this is a {type(model).__name__}")
     return model
+
+
+def onnx_of(model: Model) -> Any:
+    """The model as an ``onnx.ModelProto``.
+
+    Raises
+    ------
+    DPForestError
+        The package onnx is missing, or the model has no such form.
+    """
+    if isinstance(model, Forest):
+        return to_onnx(model)
+    make = getattr(model, "to_onnx", None)
+    if make is None:
+        raise DPForestError(
+            f"a {type(model).__name__} has no ONNX form: its package must give it a method to_onnx that gives back an "
+            "onnx.ModelProto"
+        )
+    return make()
+
+
+def model_names() -> list[str]:
+    """Names that files of models may have in a run's folder: forests and networks first."""
+    return ["forest.json", _NETWORKS[0], *sorted(entry.name for entry in entry_points(group=GROUP))]

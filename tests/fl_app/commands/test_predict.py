@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import types
 from pathlib import Path
 
 import numpy as np
@@ -295,7 +296,9 @@ class _Constant:
         return np.ones(len(X), dtype=np.int64)
 
 
-def test_a_package_brings_a_model_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_brings_a_model_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Entry:
         value = "package:load"
 
@@ -308,6 +311,30 @@ def test_a_package_brings_a_model_of_its_own(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("fl_app.results.model_file.entry_points", entries)
     frame = predicted(tmp_path / "votes.json", "hr,acc,side\n60,1,left\n")
     assert frame["prediction"].tolist() == ["exercise"]
+    command = ["export", "--model", str(tmp_path / "votes.json"), "--to", "onnx", "--out", str(tmp_path / "votes.onnx")]
+    assert dpforest(command) == 1
+    said = capsys.readouterr().err
+    assert "error: a _Constant has no ONNX form: its package must give it a method to_onnx" in said
+    assert said.count("\n") == 1
+    proto = types.SimpleNamespace(SerializeToString=lambda: b"a model")
+    monkeypatch.setattr(_Constant, "to_onnx", lambda self: proto, raising=False)
+    assert dpforest(command) == 0
+    assert (tmp_path / "votes.onnx").read_bytes() == b"a model"
+
+
+def test_a_network_is_exported_and_has_no_nested_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx = pytest.importorskip("onnx")
+    from baselines.mlp.architecture import Architecture
+    from baselines.mlp.saved import save_network
+
+    architecture = Architecture(4, 2, True, (5,), "relu", 0.0, ())
+    save_network(tmp_path, architecture, SCHEMA, architecture.initial_weights(np.random.default_rng(0)))
+    command = ["export", "--model", str(tmp_path / "network.json"), "--out", str(tmp_path / "network.onnx")]
+    assert dpforest([*command, "--to", "onnx"]) == 0
+    assert "a SavedNetwork in " in capsys.readouterr().out
+    onnx.checker.check_model(onnx.load(tmp_path / "network.onnx"))
+    assert dpforest([*command, "--to", "nested"]) == 1
+    assert "error: --to nested is for forests, and this is a SavedNetwork" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("rows", [1, 4, 40])
