@@ -450,9 +450,13 @@ def joint_metrics(parts: Iterable[Sums]) -> dict[str, float]:
 
 
 def finite(plain: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Plain data without the numbers that JSON cannot hold; those that are left out are named in the log."""
+    """Plain data without the numbers that JSON cannot hold; those that are left out are named in the log.
+
+    Numbers of NumPy become Python's, and arrays lists: a method may report any of them.
+    """
     kept = {}
-    for name, value in plain.items():
+    for name, given in plain.items():
+        value = _plain_number(given)
         if isinstance(value, Mapping):
             kept[name] = finite(value, f"{where}: {name}")
         elif _is_finite(value):
@@ -462,9 +466,16 @@ def finite(plain: Mapping[str, Any], where: str) -> dict[str, Any]:
     return kept
 
 
+def _plain_number(value: Any) -> Any:
+    """What NumPy has, as Python has it; also inside of lists."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return [_plain_number(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def _is_finite(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return all(map(_is_finite, value.values()))
+        return all(_is_finite(_plain_number(each)) for each in value.values())
     if isinstance(value, list | tuple):
         return all(map(_is_finite, value))
     return not isinstance(value, float) or math.isfinite(value)
