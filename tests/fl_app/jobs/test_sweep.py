@@ -18,6 +18,7 @@ from fl_app.commands.cli import main as dpforest
 from fl_app.config.compose import compose_config
 from fl_app.engine.experiment import ConfigurationError
 from fl_app.jobs.expansion import expand
+from fl_app.jobs.job import sweep_experiment
 from fl_app.jobs.names import free_place, run_names
 from fl_app.jobs.sweep_folder import Missing, place_runs, resume_option, split_resume
 from fl_app.results.run_folder import OutputError, failure_of, find_failed, find_runs, write_failure
@@ -46,6 +47,14 @@ def test_runs_are_counted_with_those_of_the_experiment_file(overrides: list[str]
 @pytest.mark.parametrize("name", ["compare_watch", "compare_hugadb"])
 def test_the_comparisons_can_be_composed(name: str) -> None:
     assert compose_config([f"experiment={name}"]).dataset.name == name.removeprefix("compare_")
+
+
+def test_rounds_of_a_sweep_go_to_the_methods_that_have_them() -> None:
+    """An experiment file says the rounds of all its methods."""
+    for strategy, rounds in (("fedavg", 10), ("centralized_mlp", None)):
+        config = compose_config(["experiment=har_chapter", f"strategy={strategy}"])
+        assert sweep_experiment(config).rounds == rounds
+        assert config.rounds == 10, "what the user said stays"
 
 
 def test_without_resume_arguments_stay_as_they_are() -> None:
