@@ -293,7 +293,17 @@ def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     write_run(tmp_path / "b")
     write_run(tmp_path / "c", seed=1)
     gathered = gather([tmp_path, tmp_path / "a"])
-    assert (len(gathered.runs), gathered.duplicates) == (2, 1)
+    assert (len(gathered.runs), gathered.duplicates, gathered.repeats) == (2, 1, 0)
+
+
+def test_the_same_configuration_with_other_numbers_is_no_copy(tmp_path: Path) -> None:
+    """Other code ran it, or noise that no seed gives: both are there, and their seed counts once."""
+    write_run(tmp_path / "a", accuracy=[0.8] * 3)
+    write_run(tmp_path / "b", accuracy=[0.7] * 3)
+    gathered = gather([tmp_path])
+    assert (len(gathered.runs), gathered.duplicates, gathered.repeats) == (2, 0, 1)
+    (verdict,) = answer(gathered.sections[0]).verdicts
+    assert (verdict.best.score.n, verdict.best.score.mean) == (1, 0.75)
 
 
 def test_a_metric_that_only_some_have_spoils_nothing(tmp_path: Path) -> None:
