@@ -81,17 +81,17 @@ def _verdict(axes: Axes, place: int, verdict: Verdict) -> None:
         at = place + (number - (len(verdict.ranking) - 1) / 2) * width
         score, style = contender.score, section.panel_styles[contender.name]
         terms = [contender.delta] if section.splits_trust else [contender.delta, contender.trust]
-        spread = None if math.isnan(score.low) else [[score.mean - score.low], [score.high - score.mean]]
+        low, high = score.shown if score.n > 1 else (score.mean, score.mean)
+        spread = None if score.n < 2 else [[max(score.mean - low, 0)], [max(high - score.mean, 0)]]
         axes.errorbar(
             at, score.mean, yerr=spread, color=style.colour, marker=style.marker, markersize=8 if not number else 5,
             capsize=2, linewidth=1.2, linestyle="none",
             label=f"{contender.name} ({'; '.join(terms)})",
         )  # fmt: skip
         if not number:
-            top = score.mean if math.isnan(score.high) else score.high
             sign = "" if not verdict.ties else "≈ "
             axes.annotate(
-                f"{sign}{score.mean:z.2f}", (at, top), xytext=(0, 7), textcoords="offset points", ha="center",
+                f"{sign}{score.mean:z.2f}", (at, high), xytext=(0, 7), textcoords="offset points", ha="center",
                 fontsize=9, fontweight="bold", color=style.colour, zorder=1.6,  # behind the bars of its neighbours
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
             )  # fmt: skip
