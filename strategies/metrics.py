@@ -455,8 +455,7 @@ def finite(plain: Mapping[str, Any], where: str) -> dict[str, Any]:
     Numbers of NumPy become Python's, and arrays lists: a method may report any of them.
     """
     kept = {}
-    for name, given in plain.items():
-        value = _plain_number(given)
+    for name, value in _plain(plain).items():
         if isinstance(value, Mapping):
             kept[name] = finite(value, f"{where}: {name}")
         elif _is_finite(value):
@@ -466,16 +465,18 @@ def finite(plain: Mapping[str, Any], where: str) -> dict[str, Any]:
     return kept
 
 
-def _plain_number(value: Any) -> Any:
-    """What NumPy has, as Python has it; also inside of lists."""
+def _plain(value: Any) -> Any:
+    """What NumPy has, as Python has it, also inside of lists and mappings."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    return [_plain_number(each) for each in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _is_finite(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return all(_is_finite(_plain_number(each)) for each in value.values())
+        return all(map(_is_finite, value.values()))
     if isinstance(value, list | tuple):
         return all(map(_is_finite, value))
     return not isinstance(value, float) or math.isfinite(value)

@@ -207,7 +207,7 @@ def _by_place(placed: Sequence[Placed], target: Path) -> dict[str, list[PageFigu
 
 def _part(number: int, own: Answer, figures: dict[str, list[PageFigure]]) -> Part:
     section = own.section
-    texts = [(name, table(section)) for name, table in TABLES.items()]
+    texts = [(name, table(section, None)) for name, table in TABLES.items()]
     return Part(
         number=number,
         section=section,

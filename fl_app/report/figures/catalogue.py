@@ -146,8 +146,8 @@ CATALOGUE = (
           "crosses: published values."),
 )  # fmt: skip
 
-# Tables of single sources, as text, by their heading.
-TABLES: dict[str, Callable[[Section], str]] = {
+# Tables of single sources, as text of some width, by their heading.
+TABLES: dict[str, Callable[[Section, int | None], str]] = {
     "Accuracy by type of user, as in Liu et al. 2022, tables 3 and 4": liu2022.user_table,
     "The tables of the LDP document": ldp_document.document_tables,
 }

@@ -57,7 +57,8 @@ def _panel(axes: Axes, answer: Answer, verdicts: Sequence[Verdict]) -> None:
     found = sought(answer)
     if found is not None and not math.isnan(found.score):
         axes.axhline(found.score, color="#000000", linewidth=2, zorder=3)
-        axes.text(-0.52, found.score, "wanted", ha="left", va="bottom", fontsize=_NAME, zorder=4)
+        axes.annotate("wanted", (1, found.score), xycoords=axes.get_yaxis_transform(), xytext=(6, 0),
+                      textcoords="offset points", va="center", fontsize=_NAME)  # fmt: skip
     axes.set_xticks(range(len(ticks)), ticks, fontsize=_TICK, fontweight="bold")
     axes.tick_params(axis="y", labelsize=_NAME)
     axes.tick_params(axis="x", length=0)
@@ -83,7 +84,8 @@ def _column(axes: Axes, place: int, contender: Contender, colour: str, ties: boo
     lines = wrap(contender.name.replace("_", "_ "), _LETTERS, max_lines=3, placeholder=" …")
     name = "\n".join(lines).replace("_ ", "_")
     if height < 0.3 * _MOST:
-        axes.annotate(name, (place, top), xytext=(0, 8 + 1.3 * _SCORE), fontsize=_NAME, color=colour, **above)
+        axes.annotate(name, (place, top), xytext=(0, 8 + 1.3 * _SCORE), fontsize=_NAME, color=colour, bbox=paper,
+                      zorder=3.5, **above)  # fmt: skip
     else:
         ink = "#010101" if np.dot(to_rgb(colour), _LUMA) > 0.5 else "#fefefe"
         axes.annotate(name, (place, 0), xytext=(0, 8), fontsize=_NAME, color=ink, **above)

@@ -260,3 +260,20 @@ def test_a_schema_that_is_none_is_refused_before_an_engine_starts(
     dataset = ["dataset=table", f"dataset.path={tables}", f"dataset.schema={schema}"]
     assert dpforest(["run", *dataset, f"output={tmp_path / 'run'}"]) == 1
     assert f"no schema file at {schema}" in capsys.readouterr().out.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-m", "seed=1,2", "report.target=high"], "report.target 'high' must be a score such as 0.9, or a share"),
+        (["report.target=0.9"], "report.target is for the report of a sweep: add -m; or afterwards"),
+    ],
+)
+def test_a_wanted_score_is_checked_before_anything_runs(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dpforest(["run", *arguments, f"output={tmp_path / 'here'}"]) == 2
+    said = capsys.readouterr().err
+    assert f"error: {message}" in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "here").exists()

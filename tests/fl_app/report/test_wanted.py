@@ -159,3 +159,22 @@ def test_a_diverged_regression_spoils_no_axis(tmp_path: Path) -> None:
     ((_, figure),) = tradeoff(found)
     assert figure.axes[0].get_ylim()[0] == 0
     assert "-0.15" in {text.get_text() for text in figure.axes[0].texts}
+
+
+def test_runs_of_different_data_have_an_answer_each(tmp_path: Path) -> None:
+    for name, score in (("watch", 0.9), ("hapt", 0.7)):
+        write_run(tmp_path / name, "boost", 1.0, 0, [score] * 3, dataset={"name": name})
+    found = {section.dataset: sought(answer(section, Wanted(0.8))) for section in gather([tmp_path]).sections}
+    said = {name: each.words()[0] for name, each in found.items() if each is not None}
+    assert "boost takes the least epsilon, 1" in said["watch"]
+    assert "nearest is boost with 0.700 at epsilon 1" in said["hapt"]
+
+
+def test_where_all_runs_failed_there_is_a_page_that_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(2):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "FAILED.txt").write_text("BudgetExceeded: too much")
+    assert dpforest(["report", str(tmp_path), "report.target=0.8"]) == 0
+    assert "No run came to its end" in (tmp_path / REPORT).read_text(encoding="utf-8")
+    assert dpforest(["compare", str(tmp_path), "report.target=0.8"]) == 1
+    assert "error: no finished run in" in capsys.readouterr().err
