@@ -8,11 +8,11 @@ import numpy as np
 
 from baselines.mlp.inputs import FURTHEST, MEAN, SCALE
 from dpforest.forest.onnx_graph import PROBABILITIES, TARGET, OnnxGraph, onnx_helper, onnx_model
+from dpforest.forest.onnx_own_rows import OWN, RECENT, ROWS, OwnRowsGraph
 
 if TYPE_CHECKING:
     from baselines.mlp.saved import SavedNetwork
 
-INPUT = "rows"
 _ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh"}
 
 
@@ -21,7 +21,8 @@ def network_to_onnx(network: SavedNetwork) -> Any:
 
     The input ``rows`` is float32 of shape (n_rows, n_features), columns in the order of the schema, inside its bounds;
     a missing cell is its feature's ``missing_value``. Public scales and the standardisation that came with the network
-    are part of the model. The outputs are those of `dpforest.forest.to_onnx`.
+    are part of the model. A network that is fed rows on a person's own scale has a second input ``recent`` of the same
+    width, of that person's rows, 30 or more; both may be the same. The outputs are those of `dpforest.forest.to_onnx`.
 
     Returns
     -------
@@ -36,7 +37,7 @@ def network_to_onnx(network: SavedNetwork) -> Any:
 
     graph = OnnxGraph("network", onnx_helper())
     schema, arrays, architecture = network.schema, network.arrays, network.architecture
-    value = _inputs(graph, network)
+    value = _own_inputs(graph, network) if network.own_scale else _inputs(graph, network)
     for layer in range(1, len(architecture.hidden) + 1):
         value = _dense(graph, value, f"hidden_{layer}", network)
         if layer in architecture.batch_norm:
@@ -56,7 +57,9 @@ def network_to_onnx(network: SavedNetwork) -> Any:
         inside = graph.call("Clip", value, graph.constant("lowest", -1.0), graph.constant("one", 1.0))
         grown = graph.call("Mul", inside, graph.constant("half_range", (high - low) / 2))
         graph.call("Add", grown, graph.constant("middle", (high + low) / 2), output=TARGET)
-    rows = {INPUT: ["n", schema.n_features]}
+    rows = {ROWS: ["n", schema.n_features]}
+    if network.own_scale:
+        rows[RECENT] = ["m", schema.n_features]
     facts = {"schema": schema.to_dict()}
     return onnx_model(graph.helper, "network", graph.nodes, rows, schema, graph.constants, facts)
 
@@ -65,15 +68,28 @@ def _inputs(graph: OnnxGraph, network: SavedNetwork) -> str:
     """`baselines.mlp.inputs.model_inputs` of the rows."""
     schema, arrays = network.schema, network.arrays
     one = graph.constant("one", 1.0)
-    unit = graph.call("Sub", graph.call("Mul", graph.unit_cells(INPUT, schema), graph.constant("two", 2.0)), one)
+    unit = graph.call("Sub", graph.call("Mul", graph.unit_cells(ROWS, schema), graph.constant("two", 2.0)), one)
     if len(schema.gaps):
-        missing, present = graph.missing_cells(INPUT, schema, schema.n_features)
+        missing, present = graph.missing_cells(ROWS, schema, schema.n_features)
         unit = graph.call("Concat", graph.call("Mul", unit, present), missing, axis=1)
     if MEAN not in arrays:
         return unit
     less = graph.call("Sub", unit, graph.constant("mean", arrays[MEAN]))
     scaled = graph.call("Div", less, graph.constant("scale", arrays[SCALE]))
     return graph.call("Clip", scaled, graph.constant("least", -FURTHEST), graph.constant("most", FURTHEST))
+
+
+def _own_inputs(graph: OnnxGraph, network: SavedNetwork) -> str:
+    """`SavedNetwork.of_person` of the rows, by the person's recent ones."""
+    assert network.own is not None
+    assert network.own_scale is not None
+    own, width = OwnRowsGraph(network.own, graph.helper), len(network.own.columns)
+    graph.nodes += own.nodes
+    graph.constants |= own.constants
+    first = width if network.own_scale.scale == "z" else 0
+    values = graph.call("Gather", OWN, graph.constant("asked", np.arange(first, first + width)), axis=1)
+    less = graph.call("Sub", values, graph.constant("less", network.own_scale.less))
+    return graph.call("Mul", less, graph.constant("times", network.own_scale.times))
 
 
 def _dense(graph: OnnxGraph, value: str, layer: str, network: SavedNetwork) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 
 from dpforest.errors import DPForestError
 from dpforest.forest import Forest, load, to_onnx
+from dpforest.own_rows import ENOUGH_ROWS, LEAST_ROWS, OwnRows
 from dpforest.schema import Schema
 
 GROUP = "dpforest.models"
@@ -58,6 +59,31 @@ def load_model(path: Path) -> Model:
             raise DPForestError(f"{entry.value} gave back no model with a schema (entry point of {GROUP})")
         return found
     return load(path)
+
+
+def rows_schema(model: Model) -> Schema:
+    """The schema of rows as they come, also of a model that asks them on a person's own scale."""
+    own: OwnRows | None = getattr(model, "own", None)
+    return own.schema if own else model.schema
+
+
+def rows_of_person(model: Model, X: np.ndarray) -> np.ndarray:
+    """Rows as the model asks them: on the scale of the person whose rows they all are, if it wants that.
+
+    Raises
+    ------
+    DPForestError
+        One row has no scale of its own.
+    """
+    if getattr(model, "own", None) is None:
+        return X
+    if len(X) < LEAST_ROWS:
+        raise DPForestError(
+            f"{len(X)} row to predict, and the model puts all rows of a person on that person's own scale: one row has "
+            f"none; give {ENOUGH_ROWS} or more rows of the person, of all that it does, without labels"
+        )
+    found: np.ndarray = model.of_person(X)  # type: ignore[attr-defined]
+    return found
 
 
 def require_forest(model: Model, what: str) -> Forest:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from baselines.dp_fedavg.client import own_factors, own_inputs
+from baselines.dp_fedavg.settings import DpFedAvgSettings
 from baselines.mlp.architecture import Architecture
 from baselines.mlp.inputs import Standard, n_inputs
-from baselines.mlp.saved import SavedNetwork, load_network, save_network
+from baselines.mlp.saved import OwnScale, SavedNetwork, load_network, save_network
 from dpforest.schema import Feature, Schema
 
 PLAIN = (
@@ -80,3 +84,25 @@ def test_predictions_agree_with_those_of_numpy(
         assert len(set(own.predict(X))) > 50
     facts = {entry.key: json.loads(entry.value) for entry in model.metadata_props}
     assert Schema.from_dict(facts["schema"]) == own.schema
+
+
+@pytest.mark.parametrize("scale", ["z", "ranks"])
+@pytest.mark.parametrize("features", [PLAIN, GAPS])
+def test_a_person_s_own_scale_is_part_of_the_model(tmp_path: Path, features: tuple[Feature, ...], scale: str) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    plain = network(features, True, False, "tanh")
+    settings = DpFedAvgSettings(standardize="own", own_scale=scale, hidden=(7, 5))  # type: ignore[arg-type]
+    times, less = own_factors(settings, plain.architecture.inputs)
+    facts = {"standardize": "own", "own_scale": scale, "less": less, "times": times}
+    save_network(tmp_path, plain.architecture, plain.schema, dict(plain.arrays), facts)
+    own = load_network(tmp_path / "network.json")
+    assert own.own_scale == OwnScale(scale, less, times)
+    X, recent = rows(own.schema)[:50], rows(own.schema)[:50]
+    asked = own.of_person(X)
+    task: Any = SimpleNamespace(schema=own.schema, settings=settings)
+    np.testing.assert_array_equal(asked, own_inputs(task, X), err_msg="what the network was trained on")
+    session = runtime.InferenceSession(own.to_onnx().SerializeToString(), providers=["CPUExecutionProvider"])
+    found = session.run(["probabilities"], {"rows": X, "recent": recent})[0]
+    close = np.abs(found - own.predict_proba(asked)).max(axis=1) < 1e-4
+    # In single precision a cell may fall to the next step of its scale.
+    assert close.mean() > 0.9

@@ -15,6 +15,7 @@ from dpforest.forest import Forest, load, save
 from dpforest.own_rows import OwnRows
 from dpforest.schema import Feature, Schema
 from fl_app.commands.cli import main as dpforest
+from fl_app.results.mlflow_model import PyfuncModel
 
 SCHEMA = Schema.from_dict(
     {
@@ -27,6 +28,9 @@ SCHEMA = Schema.from_dict(
         ],
     }
 )
+
+
+OWN = {"schema": SCHEMA.to_dict(), "standardize": "own", "own_scale": "z", "less": 0.0, "times": 1.0}
 
 
 @pytest.fixture
@@ -264,6 +268,9 @@ def test_a_network_predicts_as_it_does_in_its_run(
         ({"activation": "os.system"}, "must be one of relu"),
         ({"inputs": 7}, "does not fit its schema"),
         ({"hidden": [6]}, "have shape (4, 5); expected (4, 6)"),
+        ({"rows": OWN | {"own_scale": "sky"}}, "own_scale must be z or ranks, and less and times numbers below"),
+        ({"rows": OWN | {"times": "many"}}, "own_scale must be z or ranks, and less and times numbers below"),
+        ({"rows": OWN | {"tide": 3}}, "says more of its rows than this version knows"),
     ],
 )
 def test_a_damaged_network_is_one_line(
@@ -282,6 +289,27 @@ def test_a_damaged_network_is_one_line(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_a_network_on_people_s_own_scales_predicts_a_file_a_person(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from baselines.mlp.architecture import Architecture
+    from baselines.mlp.saved import load_network, save_network
+
+    architecture = Architecture(4, 2, True, (5,), "tanh", 0.0, ())
+    rng = np.random.default_rng(1)
+    weights = {name: rng.normal(size=shape).astype(np.float32) for name, shape in architecture.shapes.items()}
+    save_network(tmp_path, architecture, SCHEMA, weights, OWN)
+    lines = [f"{60 + 3 * n},{n % 7},{'left' if n % 2 else 'right'}" for n in range(32)]
+    frame = predicted(tmp_path / "network.json", "\n".join(["hr,acc,side", *lines]))
+    assert "all 32 rows are taken to be of one person" in capsys.readouterr().out
+    X = np.array([[60 + 3 * n, n % 7, n % 2, 1 - n % 2] for n in range(32)], dtype=np.float32)
+    network = load_network(tmp_path / "network.json")
+    wanted = network.predict_proba(network.of_person(X))[:, 1]
+    assert frame["probability_exercise"].to_numpy() == pytest.approx(wanted, abs=1e-6)
+    found = PyfuncModel(network).predict(pd.DataFrame({"hr": X[:, 0], "acc": X[:, 1], "side": ["right", "left"] * 16}))
+    assert found["probability_exercise"].to_numpy() == pytest.approx(wanted, abs=1e-6)
 
 
 class _Constant:
