@@ -152,10 +152,11 @@ def _own_scale(rows: Mapping[str, Any], path: Path) -> OwnScale | None:
         raise DPForestError(f"{path} says more of its rows than this version knows: use the one that wrote it")
     if rows.get("standardize") != "own":
         return None
-    scale, numbers = rows.get("own_scale"), [rows.get("less"), rows.get("times")]
+    scale = rows.get("own_scale")
+    numbers: list[Any] = [rows.get("less"), rows.get("times")]
     if scale not in ("z", "ranks") or not all(isinstance(n, int | float) and abs(n) < _LARGEST for n in numbers):
         raise DPForestError(f"{path}: own_scale must be z or ranks, and less and times numbers below {_LARGEST:g}")
-    return OwnScale(scale, *map(float, numbers))
+    return OwnScale(scale, float(numbers[0]), float(numbers[1]))
 
 
 def _architecture(plain: Mapping[str, Any], schema: Schema, path: Path) -> Architecture:
