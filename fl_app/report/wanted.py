@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fl_app.report.answer import Answer, Contender
 
 OPTION = "report.target"
-HEADER = ("method", "least epsilon", "could be", "score", "below it", "bytes", "seconds", "rounds", "delta", "trust")
+HEADER = ("method", "trust", "delta", "least epsilon", "could be", "score", "below it", "bytes", "seconds", "rounds")
 _NUMBER = re.compile(r"(-?\d*\.?\d+(?:e-?\d+)?)\s*(%?)", re.IGNORECASE)
 
 
@@ -115,9 +115,9 @@ class Reach:
         size, seconds, rounds = self.costs
         contender, below = self.contender, self.below
         return [
-            contender.name, rounded_up(self.epsilon), self.interval, contender.score.words,
-            below.score.words if below else "not run", human_bytes(size), f"{seconds:.1f}", f"{rounds:g}",
-            contender.delta, contender.trust,
+            contender.name, contender.trust, contender.delta, rounded_up(self.epsilon), self.interval,
+            contender.score.words, below.score.words if below else "not run", human_bytes(size), f"{seconds:.1f}",
+            f"{rounds:g}",
         ]  # fmt: skip
 
 
