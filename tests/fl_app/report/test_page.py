@@ -97,7 +97,8 @@ def test_every_figure_is_there_as_svg_and_png(sweep: Path) -> None:
     names = {path.stem for path in (sweep / "figures").rglob("*.svg")}
     assert names == {path.stem for path in (sweep / "figures").rglob("*.png")}
     beginnings = ("tradeoff", "answer", "epsilon-", "convergence-", "clients", "confusion-1", "confusion-no-privacy",
-                  "labels-", "importance-", "importance-map-", "memorization-", "costs", "rounds-", "alone-")  # fmt: skip
+                  "labels-", "importance-", "importance-map-", "memorization-", "costs", "rounds-",
+                  "alone-")  # fmt: skip
     drawn = [start for start in beginnings if any(name.startswith(start) for name in names)]
     # Label shares are drawn from the data of a whole configuration, which made-up runs lack.
     assert set(beginnings) - set(drawn) <= {"labels-", "alone-"}
