@@ -461,6 +461,8 @@ class Method:
         All units and trust models that it has a proof for; the first is the one when the experiment does not say.
     default_rounds : int
         Rounds when the experiment does not say.
+    uses_rounds : bool
+        False for a method that does the same however many rounds are asked for.
     uses_budget : bool
         False for a method that guarantees nothing whatever epsilon says: its runs have an infinite budget.
     comparison_methods : callable of settings to mapping of str to mapping
@@ -480,6 +482,7 @@ class Method:
     client: Callable[[], ClientSide[Any]]
     protections: Sequence[Protection] | Callable[[Any], Sequence[Protection]]
     default_rounds: int = 1
+    uses_rounds: bool = True
     uses_budget: bool = True
     comparison_methods: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
     requires: Callable[[str], None] = lambda name: None

@@ -17,6 +17,7 @@ METHODS = (
         settings=DpEbmSettings,
         server=DpEbmServer,
         client=DpEbmClient,
+        uses_rounds=False,
         protections=(Protection(RECORD_UNIT, TRUST),),
         requires=require_interpret,
         style=Style("#E69F00", "X"),

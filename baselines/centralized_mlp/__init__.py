@@ -14,6 +14,7 @@ METHODS = (
         server=CentralizedServer,
         client=CentralizedClient,
         protections=(Protection(RECORD_UNIT, Trust("server trusted with every row", kind=TrustModel.CENTRAL)),),
+        uses_rounds=False,
         uses_budget=False,
         requires=require_tensorflow,
         style=Style("#000000", "X", "--"),

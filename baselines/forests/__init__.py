@@ -17,6 +17,7 @@ METHODS = (
         protections=(
             Protection(RECORD_UNIT, Trust("nothing but test metrics leaves a client", kind=TrustModel.LOCAL), True),
         ),
+        uses_rounds=False,
         style=Style("#6B6B6B", "P"),
         work=work,
     ),
@@ -26,6 +27,7 @@ METHODS = (
         server=CentralizedServer,
         client=CentralizedClient,
         protections=(Protection(RECORD_UNIT, Trust("server sees all rows", kind=TrustModel.CENTRAL)),),
+        uses_rounds=False,
         uses_budget=False,
         style=Style("#000000", "P"),
         work=lambda task: Work(),

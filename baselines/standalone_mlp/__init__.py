@@ -19,6 +19,7 @@ METHODS = (
                 RECORD_UNIT, Trust("nobody but the client is trusted", "nothing leaves it", kind=TrustModel.LOCAL), True
             ),
         ),
+        uses_rounds=False,
         uses_budget=False,
         requires=require_tensorflow,
         style=Style("#6B6B6B", "X", "--"),

@@ -146,6 +146,11 @@ class Experiment(Settings):
         super().__post_init__()
         # Built once here, so that a bad name or value is refused before anything starts.
         _ = self.method, self.settings, self.protection, self.source
+        if self.rounds is not None and self.rounds > 1 and not self.method.uses_rounds:
+            raise ConfigurationError(
+                f"rounds {self.rounds}: strategy {self.method.name} does the same whatever that is: leave rounds out "
+                "(or give rounds=null where a file sets it)"
+            )
 
     @cached_property
     def method(self) -> Method:

@@ -64,3 +64,19 @@ class TrackingSettings(Settings):
 
     kind: Literal["mlflow"] | None = None
     uri: str | None = None
+
+
+@dataclass(frozen=True)
+class ReportSettings(Settings):
+    """What the report of a sweep says besides.
+
+    Parameters
+    ----------
+    target : str, float or None
+        A wanted score, such as 0.9, or a share of the best score without privacy, such as 95%: the report says which
+        epsilon takes each method there, and what that costs.
+    """
+
+    group: ClassVar[str] = "report."
+
+    target: str | float | None = None

@@ -14,6 +14,7 @@ import pandas as pd
 from dpforest.ledger import rounded_up
 from fl_app.report.sections import Section
 from fl_app.report.statistics import FEWEST_SEEDS, Difference, Interval, difference, mean_interval, over_folds
+from fl_app.report.wanted import Wanted
 from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN, FinishedRun
 from fl_app.results.text import decimals, short_delta
 
@@ -86,7 +87,7 @@ class Verdict:
         """A method with its score and with what its epsilon comes with, where methods differ in that."""
         terms = [contender.delta] if len({other.delta for other in self.ranking}) > 1 else []
         terms += [contender.trust] if self.mixed_trust else []
-        return f"{contender.name} ({'; '.join([_number(contender.score), *terms])})"
+        return f"{contender.name} ({'; '.join([contender.score.words, *terms])})"
 
     def _first_by_trust(self) -> dict[str, Contender]:
         first: dict[str, Contender] = {}
@@ -102,7 +103,7 @@ class Verdict:
             leads = f"reaches {metric}"
         elif self.ties:
             leads = f"has the highest mean {metric}:"
-        text = f"At epsilon {rounded_up(self.epsilon)} per {self.panel}, {best.name} {leads} {_number(best.score)}"
+        text = f"At epsilon {rounded_up(self.epsilon)} per {self.panel}, {best.name} {leads} {best.score.words}"
         text += f" ({'; '.join([best.seeds_in_words, best.delta, *([best.trust] if self.mixed_trust else [])])})"
         if len(self.ranking) == 1:
             text += "; no other method with a guarantee was run here."
@@ -116,23 +117,24 @@ class Verdict:
         for trust, first in self._first_by_trust().items():
             if trust not in named:
                 text += f" With another trust model ({trust}), {first.name} has the highest mean: "
-                text += f"{_number(first.score)}."
+                text += f"{first.score.words}."
         guessed = self.section.most_frequent.get(self.section.metric.name, -math.inf)
         if guessed >= best.score.mean:
             text += f" Always predicting the most frequent class reaches {decimals(guessed)}, so nothing was learned."
         if self.ahead_unproven is not None:
             ahead = self.ahead_unproven
-            text += f" {ahead.name} shows {_number(ahead.score)}, but without a valid guarantee."
+            text += f" {ahead.name} shows {ahead.score.words}, but without a valid guarantee."
         return text
 
 
 @dataclass(frozen=True)
 class Answer:
-    """All verdicts of a section, and what was reached without privacy, the best first."""
+    """All verdicts of a section, and what was reached without privacy, the best first; and the score that is wanted."""
 
     section: Section
     verdicts: list[Verdict]
     references: tuple[Contender, ...]
+    wanted: Wanted | None = None
 
     @property
     def reference(self) -> Contender | None:
@@ -171,16 +173,16 @@ class Answer:
         if self.reference is not None:
             said.append(
                 f"Without privacy, {self.reference.setting} reaches {self.section.metric.label} "
-                f"{_number(self.reference.score)} ({self.reference.seeds_in_words})."
+                f"{self.reference.score.words} ({self.reference.seeds_in_words})."
             )
         return said
 
 
-def answer(section: Section) -> Answer:
-    """Compare a section's runs."""
+def answer(section: Section, wanted: Wanted | None = None) -> Answer:
+    """Compare a section's runs, and mind the score that is wanted."""
     frame = section.frame
     if not section.has_scores:
-        return Answer(section, [], ())
+        return Answer(section, [], (), wanted)
     known = frame[frame[section.metric.name].notna()]
     private = known[(known["state"] == PRIVATE)]
     verdicts = []
@@ -193,7 +195,7 @@ def answer(section: Section) -> Answer:
         ahead = [other for other in _ranked(section, unproven) if other.score.mean > best.score.mean]
         verdicts.append(Verdict(section, str(panel), epsilon, ranking, gaps, ahead[0] if ahead else None))
     verdicts.sort(key=lambda verdict: (section.panels.index(verdict.panel), verdict.epsilon))
-    return Answer(section, verdicts, _ranked(section, known[known["state"] == OPEN]))
+    return Answer(section, verdicts, _ranked(section, known[known["state"] == OPEN]), wanted)
 
 
 def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
@@ -213,7 +215,7 @@ def _ranked(section: Section, here: pd.DataFrame) -> tuple[Contender, ...]:
             columns = own["number"], own["assignment"], own["client"], metric.sign * own[name], own["test_rows"]
             lines = zip(*columns, strict=True)
             clients = {(section.runs[n].draw, (which, c)): (score, rows) for n, which, c, score, rows in lines}
-        score = mean_interval(list(over_folds(seeds).values()))
+        score = mean_interval(list(over_folds(seeds).values()), limits=section.metric.limits)
         first = section.runs[runs.index[0]]
         found.append(Contender(first, section.name(first), score, seeds, clients))
     return tuple(sorted(found, key=lambda contender: -contender.score.mean))
@@ -252,10 +254,6 @@ def _gap(second: str, gap: Difference) -> str:
             f"{decimals(gap.clients.low)} to {decimals(gap.clients.high)} over clients"
         )
     return f"no difference from {second} is shown: {over}"
-
-
-def _number(score: Interval) -> str:
-    return decimals(score.mean) if math.isnan(score.low) else f"{decimals(score.mean)} ± {decimals(score.half)}"
 
 
 def _seeds(n: int) -> str:

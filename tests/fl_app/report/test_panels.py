@@ -61,7 +61,7 @@ def test_each_unit_under_each_trust_has_an_answer_of_its_own(tmp_path: Path) -> 
     )
     words = found.words()
     assert words[1].startswith(
-        "At epsilon 1 per record, each client adding all noise, boost is best: accuracy 0.800 ± 0.000 (3 seeds; "
+        "At epsilon 1 per record, each client adding all noise, boost is best: accuracy 0.800 [0.800 to 0.800] ("
     )
     assert "another trust model" not in " ".join(words)
 
