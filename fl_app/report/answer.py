@@ -19,6 +19,7 @@ from fl_app.report.statistics import FEWEST_SEEDS, Difference, Interval, differe
 from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN
 from fl_app.results.text import decimals
 from strategies.method import Scope
+from strategies.registry import scope_of
 
 NONE_FINISHED = "No run came to its end, so there is no answer yet."
 
@@ -29,7 +30,7 @@ class Verdict:
 
     ``second`` are the same by the section's second metric, the best first, where it has one. ``ahead_unproven`` is the
     best method without a valid guarantee, where it is ahead of them all. ``alone`` is the best private model that each
-    client makes alone under the same epsilon; where nothing else has a guarantee, it is in the ranking instead.
+    client makes alone under the same epsilon; where nothing else in the section has a guarantee, it is in the ranking.
     """
 
     section: Section
@@ -220,12 +221,14 @@ def answer(section: Section) -> Answer:
     known = frame[frame[section.metric.name].notna()]
     private = known[(known["state"] == PRIVATE)]
     verdicts = []
+    federates = any(scope_of(method) is not Scope.ALONE for method in private["strategy"].unique())
     for (panel, at), here in private.groupby(["panel", "epsilon"]):
         epsilon = float(str(at))
         everybody = ranked(section, here)
-        federated = tuple(other for other in everybody if other.scope is not Scope.ALONE)
-        ranking = federated or everybody
-        own = next((other for other in everybody if other.scope is Scope.ALONE), None) if federated else None
+        ranking = tuple(other for other in everybody if not federates or other.scope is not Scope.ALONE)
+        if not ranking:
+            continue  # no federation was run there, as elsewhere
+        own = next((other for other in everybody if federates and other.scope is Scope.ALONE), None)
         best = ranking[0]
         gaps = tuple(difference(best.seeds, other.seeds, best.clients, other.clients) for other in ranking[1:])
         unproven = known[(known["state"] == UNPROVEN) & (known["epsilon"] == epsilon) & (known["panel"] == panel)]

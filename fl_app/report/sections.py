@@ -21,8 +21,9 @@ from dpforest.ledger import rounded_up
 from fl_app.results.finished import OPEN, UNPROVEN, FinishedRun, read_config
 from fl_app.results.rows import distinct_by_method, setting_label
 from fl_app.results.text import clients_in_words
+from strategies.method import Scope
 from strategies.metrics import Kind, Metric, client_metric, metrics_of, primary_metric
-from strategies.registry import style_of
+from strategies.registry import scope_of, style_of
 from strategies.style import Style
 
 # What does not change the question: folds and draws are pooled, and the split stands in the title. A public share is a
@@ -134,8 +135,12 @@ class Section:
 
     @cached_property
     def splits_trust(self) -> bool:
-        """Whether the trust model makes a panel too: where private runs differ in it and in the unit, both known."""
-        guarantees = [run.guarantee for run in self.runs if run.state != OPEN]
+        """Whether the trust model makes a panel too: where private runs differ in it and in the unit, both known.
+
+        Who is alone has nobody to trust, and makes none.
+        """
+        private = [run for run in self.runs if run.state != OPEN]
+        guarantees = [run.guarantee for run in private if scope_of(run.method) is not Scope.ALONE]
         units, trusts = ({getattr(each, part).kind for each in guarantees} for part in ("unit", "trust"))
         return min(len(units), len(trusts)) > 1 and None not in units | trusts
 

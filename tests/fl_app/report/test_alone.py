@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from made_up_runs import write_run
+from made_up_runs import CLIENT_UNIT, RECORD_UNIT, write_run
 
+from dpforest.guarantee import NO_SERVER, Trust, TrustModel
 from fl_app.report.alone import Outcome
 from fl_app.report.answer import Answer, answer
 from fl_app.report.figures.comparison import answer_picture
 from fl_app.report.gather import gather
+
+SHARED = Trust("for sums by secure aggregation", kind=TrustModel.SHARED)
 
 
 def compared(folder: Path, own: float, guarantees: Sequence[float], seeds: int = 3, **more: object) -> Answer:
@@ -81,11 +85,23 @@ def test_who_is_private_alone_is_no_federation(tmp_path: Path) -> None:
         write_run(tmp_path / f"b{seed}", "boost", 1.0, seed, [0.8] * 3)
         write_run(tmp_path / f"c{seed}", "standalone", 10.0, seed, [0.9] * 3)
     found = answer(gather([tmp_path]).sections[0])
-    first, second = found.verdicts
-    assert [other.setting for other in first.ranking] == ["boost"]
-    assert "Alone under the same epsilon, a client has standalone: 0.900" in first.words()
-    assert [other.setting for other in second.ranking] == ["standalone"], "there is nothing else"
+    (verdict,) = found.verdicts  # at epsilon 10 nobody federates
+    assert [other.setting for other in verdict.ranking] == ["boost"]
+    assert "Alone under the same epsilon, a client has standalone: 0.900" in verdict.words()
     assert found.alone is None, "a private model is not what a client has anyway"
+    for seed in range(3):
+        shutil.rmtree(tmp_path / f"b{seed}")
+    only = answer(gather([tmp_path]).sections[0])
+    assert [verdict.best.setting for verdict in only.verdicts] == ["standalone"] * 2, "there is nothing else"
+
+
+def test_who_is_alone_makes_no_panel_of_its_own(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "boost", unit=RECORD_UNIT, trust=SHARED)
+    write_run(tmp_path / "b", "dp_fedavg", unit=CLIENT_UNIT, trust=SHARED)
+    write_run(tmp_path / "c", "standalone", unit=RECORD_UNIT, trust=NO_SERVER)
+    found = answer(gather([tmp_path]).sections[0])
+    assert found.section.panels == ["record", "client's whole data"]
+    assert [verdict.best.setting for verdict in found.verdicts] == ["boost", "dp_fedavg"]
 
 
 def test_the_picture_has_the_lines_to_compare_with(tmp_path: Path) -> None:
