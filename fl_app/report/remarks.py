@@ -105,7 +105,7 @@ class Worst:
             f"client {client} with {decimals(score)} where clients have {decimals(mean)} on average {_where([epsilon])}"
             for epsilon, (client, score, mean) in self.by_epsilon.items()
         )
-        return f"Worst served by {self.setting} ({self.metric.label} of a client's own test rows): {said}."
+        return f"Worst served by {self.setting}, by {self.metric.label} of a client's own test rows: {said}."
 
 
 @dataclass(frozen=True)

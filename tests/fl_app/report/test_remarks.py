@@ -69,8 +69,8 @@ def test_the_worst_client_of_who_is_named_first_is_named(tmp_path: Path) -> None
     write_run(tmp_path / "b", "one_shot", 1.0, 0, [0.3, 0.4, 0.5])
     (worst,) = [sentence for sentence in hidden(tmp_path) if sentence.startswith("Worst served")]
     assert worst == (
-        "Worst served by boost (accuracy of a client's own test rows): client 1 with 0.400 where clients have 0.700 on "
-        "average at epsilon 1."
+        "Worst served by boost, by accuracy of a client's own test rows: client 1 with 0.400 where clients have 0.700 "
+        "on average at epsilon 1."
     )
     # Where less is better the worst has the most.
     write_run(tmp_path / "t" / "a", "fext", accuracy=[0.9, 0.7, 0.4], target=True)
