@@ -25,16 +25,9 @@ from fl_app.engine.experiment import LEVELS, ConfigurationError, Experiment
 
 # Keys of the configuration that say where a run happens, or that others are made of.
 _NOT_EXPERIMENT = (
-    "engine",
-    "output",
-    "tracking",
-    "objective",
-    "report",
-    "attack_models",
-    "default_delta",
-    "vary",
+    "engine", "output", "tracking", "objective", "report", "attack_models", "references", "default_delta", "vary",
     "contender",
-)
+)  # fmt: skip
 # Options of earlier versions, and what to use in their place.
 _MOVED = {"strategy.noise": "privacy.trust=local, or privacy.trust=shared for what was distributed"}
 _PRIMARY = "config"

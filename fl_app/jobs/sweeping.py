@@ -20,6 +20,8 @@ from fl_app.jobs.launchers import BASIC, chosen, launch, search
 from fl_app.jobs.names import free_place, run_names
 from fl_app.jobs.progress import Progress
 from fl_app.jobs.record import default_output, output_base
+from fl_app.jobs.references import run_references
+from fl_app.jobs.settings import RunSettings
 from fl_app.jobs.sweep_folder import COMMAND, Missing, resume_command
 from fl_app.results.mlflow import build_tracker
 from fl_app.results.rows import write_results
@@ -75,6 +77,7 @@ class Sweep:
         self.config = sweep_config(overrides)
         self.folder = Path(self.config.hydra.sweep.dir)
         self.failures: list[str] = []
+        self._references = RunSettings(references=self.config.references).references
         self._searches = chosen(self.config, "sweeper") != BASIC
         self._runs = [] if self._searches else expand(overrides)
         self._names = run_names(self._runs)
@@ -105,6 +108,8 @@ class Sweep:
             self._launch()
         else:
             self._run_here()
+        if self._references:
+            run_references(self.folder, self.config.tracking, self._bars)
         self._write_results()
 
     def _run_here(self) -> None:

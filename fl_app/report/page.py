@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 from dpforest.errors import printable
 from dpforest.files import written_whole
 from dpforest.ledger import rounded_up
-from fl_app.report.answer import Answer, answer
+from fl_app.report.answer import NONE_FINISHED, Answer, across, answer
 from fl_app.report.comparison import comparison
 from fl_app.report.drawing import Placed, draw, draw_family
 from fl_app.report.figures.catalogue import CATALOGUE, TABLES
@@ -142,6 +142,8 @@ def write_page(gathered: Gathered, target: Path, wanted: Wanted | None = None) -
     header, runs = _runs_table(gathered.sections)
     page = environment.get_template("page.html.j2").render(
         parts=parts,
+        none_finished=NONE_FINISHED,
+        across=across(answers),
         joined=_by_place(joined, target),
         reach_header=HEADER,
         papers_header=papers.HEADER,

@@ -7,7 +7,7 @@ all sessions that a user takes part in.
 """
 
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
-from strategies.method import Method, Protection
+from strategies.method import Method, Protection, Scope
 from strategies.pp_fprf.client import AloneClient, GlobalClient, PersonalClient
 from strategies.pp_fprf.plan import alone_work, work
 from strategies.pp_fprf.server import AloneServer, GlobalServer, PersonalServer
@@ -24,6 +24,7 @@ METHODS = (
         client=AloneClient,
         protections=(Protection(RECORD_UNIT, NO_SERVER, True),),
         uses_rounds=False,
+        scope=Scope.ALONE,
         style=Style("#661100", "D", ":"),
         work=alone_work,
     ),

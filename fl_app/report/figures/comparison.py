@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpforest.guarantee import TrustModel
 from dpforest.ledger import rounded_up
 from fl_app.report.answer import Answer, Verdict
 from fl_app.report.figures.style import EPSILON, PUBLISHED, grid_of, legend_below, log_axis, most_frequent_line
@@ -18,6 +17,7 @@ from fl_app.report.papers.published import published_on
 from fl_app.report.sections import Section, nearest_to_one
 from fl_app.report.statistics import Interval
 from fl_app.results.finished import OPEN, PRIVATE
+from strategies.method import Scope
 from strategies.style import Style
 
 _BOXES = 36  # in one row of axes
@@ -66,11 +66,10 @@ def _epsilons(answer: Answer, panel: str) -> list[float]:
 
 def _levels(axes: Axes, answer: Answer) -> None:
     """Lines to compare with: the best without privacy, each client alone, and always predicting one class."""
-    alone = [other for other in answer.references[1:] if other.run.guarantee.trust.kind is TrustModel.LOCAL]
-    for reference in [*answer.references[:1], *alone]:
-        best = reference is answer.reference
+    own = [other for other in answer.references if other.scope is Scope.ALONE]
+    for reference in [*([answer.reference] if answer.reference else []), *own]:
         axes.axhline(
-            reference.score.mean, color=PUBLISHED, linestyle="--" if best else ":", linewidth=1,
+            reference.score.mean, color=PUBLISHED, linestyle=":" if reference in own else "--", linewidth=1,
             label=f"without privacy: {reference.setting} ({reference.trust})",
         )  # fmt: skip
     most_frequent_line(axes, answer.section, answer.section.metric.name)

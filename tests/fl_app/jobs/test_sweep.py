@@ -186,8 +186,9 @@ def test_a_sweep_reports_and_goes_on_with_what_is_missing(tmp_path: Path) -> Non
     dataset: dict[str, Any] = write_table(tmp_path)
     table = [f"dataset.{key}={value}" for key, value in dataset.items() if key != "name"]
     first = sweep(
-        tmp_path, "-m", "engine.kind=in_process", "dataset=table", *table, "strategy.depth=2,-3", "seed=range(2)"
-    )
+        tmp_path, "-m", "engine.kind=in_process", "references=false", "dataset=table", *table, "strategy.depth=2,-3",
+        "seed=range(2)",
+    )  # fmt: skip
     assert first.returncode == 1, "two runs failed"
     (folder,) = tmp_path.glob("sweep-*")
     assert [run.name for run in find_runs([folder])] == ["01_depth-2_seed-0", "02_depth-2_seed-1"]
@@ -223,7 +224,7 @@ def test_an_interrupt_while_the_report_is_written_says_how_to_go_on(
     table = [f"dataset.{key}={value}" for key, value in dataset.items() if key != "name"]
     monkeypatch.setattr("fl_app.report.gather.gather", interrupt)
     folder = tmp_path / "sweep"
-    arguments = ["engine.kind=in_process", "dataset=table", *table, f"output={folder}"]
+    arguments = ["engine.kind=in_process", "references=false", "dataset=table", *table, f"output={folder}"]
     assert dpforest(["sweep", *arguments]) == 130
     advice = f"interrupted; go on with dpforest resume {folder} (or python -m fl_app +resume={folder})"
     assert advice.replace(" ", "") in "".join(capsys.readouterr().out.split())

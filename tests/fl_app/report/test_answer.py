@@ -9,9 +9,10 @@ import pytest
 from made_up_runs import CLIENT_UNIT, write_run, write_sweep
 
 from dpforest.errors import DPForestError
-from fl_app.report.answer import answer
+from fl_app.report.answer import Answer, across, answer, in_words
 from fl_app.report.figures.comparison import client_boxes
 from fl_app.report.gather import gather
+from fl_app.report.page import write_report
 from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN
 from fl_app.results.rows import read_runs
 
@@ -30,7 +31,7 @@ def test_the_sentence_agrees_with_a_calculation_by_hand(tmp_path: Path) -> None:
         "Per record: at epsilon 1, one_shot is best.",
         "At epsilon 1 per record, one_shot is best: accuracy 0.820 [0.799 to 0.841] (3 seeds; pure); "
         "it is ahead of dp_sgd (0.550 [0.540 to 0.560]; delta 1e-06) by 0.270 [0.225 to 0.315].",
-        "Without privacy, centralized reaches accuracy 0.900 (1 seed).",
+        "Without privacy, all rows in one place, centralized reaches accuracy 0.900 (1 seed).",
     ]
 
 
@@ -465,3 +466,35 @@ def test_a_score_far_off_is_short(tmp_path: Path) -> None:
         write_run(tmp_path / f"a{seed}", "one_shot", seed=seed, target=True)
         write_run(tmp_path / f"b{seed}", "fext", seed=seed, accuracy=[-1e80], target=True)
     assert "fext (-1e+80 [-1e+80 to -1e+80]) follows by 1e+80" in answer(gather([tmp_path]).sections[0]).words()[1]
+
+
+def test_one_run_is_called_one_run(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "boost", 1.0, accuracy=[0.8] * 3)
+    headline = answer(gather([tmp_path]).sections[0]).headline()
+    assert headline.startswith(
+        "One run, so nothing is compared: boost reaches accuracy 0.800 at epsilon 1, per record."
+    )
+    write_run(tmp_path / "open" / "a", "fedavg", noised=False, accuracy=[0.8] * 3)
+    headline = answer(gather([tmp_path / "open"]).sections[0]).headline()
+    assert headline.startswith("One run, so nothing is compared: fedavg reaches accuracy 0.800, without privacy.")
+
+
+def test_runs_of_different_data_are_said_to_be_compared_nowhere(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "boost")
+    assert across(answers(tmp_path)) == ""
+    write_run(tmp_path / "b", "boost", dataset={"name": "hapt"})
+    what = "data set, target, clients or held-out rows"
+    assert across(answers(tmp_path)) == f"No two of these 2 runs have the same {what}: nothing is compared."
+    write_run(tmp_path / "c", "boost", seed=1)
+    said = f"These runs differ in {what}: 2 answers, and nothing is compared across them."
+    assert in_words(answers(tmp_path)).startswith(f"{said}\n\nhapt, row split:\nOne run")
+    assert said in write_report([tmp_path]).read_text(encoding="utf-8")
+
+
+def test_runs_that_all_failed_have_one_line(tmp_path: Path) -> None:
+    fail(write_run(tmp_path / "a", "boost"), "no rows")
+    assert in_words(answers(tmp_path)) == "No run came to its end, so there is no answer yet."
+
+
+def answers(folder: Path) -> list[Answer]:
+    return [answer(section) for section in gather([folder]).sections]

@@ -182,6 +182,7 @@ METHODS = {
     "one_shot": {},
     "one_shot, noised rows": {"name": "one_shot", "rows": "noised"},
     "standalone": {},
+    "alone": {"trees": 2},
     "ldp_bagging": {},
     "ldp_bagging, turns": {"name": "ldp_bagging", "round_budget": "turns"},
     "fext, published": {"name": "fext", "accounting": "published", "k": None},
