@@ -69,7 +69,8 @@ for name, share in sorted(zip(model.feature_names_in_, model.feature_importances
     print(f"{name:10} {share:.2f}")
 
 # %%
-# More budget, less noise; the line at the top is the same model without any.
+# More budget, less noise; the dotted line is the same model without any. On an easy table like this one, noise costs
+# next to nothing from epsilon 0.3 on.
 epsilons = [0.1, 0.3, 1, 3, 10]
 scores = [auc(fit(epsilon)) for epsilon in epsilons]
 without = auc(fit(np.inf))
