@@ -1,9 +1,9 @@
 """``python -m tests.benchmarks.measure NAME``: a table of ``measured.yaml``, run over seeds, for pages that show it.
 
-Writes ``docs/results/NAME.json``: every run with its metrics and guarantee, and with what it was measured (commit,
-cores, Python, seeds, date). Then it fills the table in on each page that has the two comments of its name,
-``<!-- measured NAME -->`` and ``<!-- end of measured NAME -->``. Interrupted, it goes on where it was, as long as the
-commit and the table are the same. ``--pages`` fills the pages in from the files that are there.
+Writes ``docs/results/NAME.json``: every run with its metrics and guarantee, and with what it was measured: the last
+commit that changed code, cores, Python, seeds, date. Then it fills the table in on each page that has the two comments
+of its name, ``<!-- measured NAME -->`` and ``<!-- end of measured NAME -->``. Interrupted, it goes on where it was, and
+runs no cell again whose options and commit are the same. ``--pages`` fills the pages in from the files that are there.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def measure(overrides: Sequence[str]) -> dict[str, Any]:
 
 def measured_with() -> dict[str, Any]:
     """The circumstances that a number depends on."""
-    commit = _git("rev-parse", "--short=10", "HEAD")
+    commit = _git("log", "-1", "--format=%h", "--abbrev=10", "--", *_CODE)
     return {
         "commit": commit + (" with changes" if _git("status", "--porcelain", "--", *_CODE) else ""),
         "dpforest": __version__,
@@ -123,13 +123,21 @@ def results_of(name: str, table: Table) -> Iterator[dict[str, Any]]:
     plain = {"name": name, "table": table.__dict__, "measured_with": measured_with(), "runs": []}
     if file.exists():
         found = json.loads(file.read_text(encoding="utf-8"))
-        is_same = found["table"] == plain["table"] and found["measured_with"]["commit"] == _commit(plain)
-        plain["runs"] = found["runs"] if is_same else []
+        if found["measured_with"]["commit"] == _commit(plain):
+            plain["runs"] = _still_asked(found, table)
     for line, column, seed in table.cells():
         if not _is_done(plain["runs"], line, column, seed):
             run = measure(table.overrides(line, column, seed))
             plain["runs"].append({"line": line, "column": column, "seed": seed, **run})
         yield plain
+
+
+def _still_asked(found: Mapping[str, Any], table: Table) -> list[dict[str, Any]]:
+    """Runs of an earlier file whose options are those of a cell of the table."""
+    earlier = Table(**found["table"])
+    cells = set(table.cells())
+    runs = [(run, (run["line"], run["column"], run["seed"])) for run in found["runs"]]
+    return [run for run, cell in runs if cell in cells and earlier.overrides(*cell) == table.overrides(*cell)]
 
 
 def _is_done(runs: Sequence[Mapping[str, Any]], line: str, column: str, seed: int) -> bool:
