@@ -35,7 +35,7 @@ from strategies.metrics import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
-_TRUSTED = {"local": "nobody", "shared": "nobody, with secure sums", "central": "the server"}
+_TRUSTED = {"local": "nobody", "shared": "that the server keeps to the protocol", "central": "the server"}
 
 
 @dataclass(frozen=True)
