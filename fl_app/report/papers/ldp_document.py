@@ -18,7 +18,7 @@ from fl_app.report.sections import Section
 from fl_app.results.finished import FinishedRun
 from fl_app.results.rows import distinct_by_method, setting_label
 from fl_app.results.run_folder import FOREST
-from fl_app.results.text import columns
+from fl_app.terminal.tables import columns
 from strategies.metrics import metrics_of
 
 _STEPS = {"training_ms": "training", "noise_ms": "noise", "packing_ms": "packing", "aggregation_ms": "aggregation"}

@@ -18,7 +18,7 @@ from fl_app.report.papers.published import published_on, source_of
 from fl_app.report.sections import Section
 from fl_app.results.finished import FinishedRun
 from fl_app.results.rows import distinct_columns
-from fl_app.results.text import columns
+from fl_app.terminal.tables import columns
 from strategies.registry import style_of
 
 # What the paper varies, one at a time: its figures 2 to 5.

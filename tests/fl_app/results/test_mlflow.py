@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 import types
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from hand_made import CLIENTS, make, write_table
+from made_up_runs import write_run
 
 from dpforest.forest import load
 from fl_app.client_app import app as client_app
@@ -139,6 +141,22 @@ def test_runs_of_a_sweep_are_children_of_one(recorder: Recorder, tmp_path: Path)
     began, ended = first["times"]
     assert began == int((sweep / "1" / "config.yaml").stat().st_mtime * 1000)
     assert ended == int((sweep / "1" / "metrics.json").stat().st_mtime * 1000)
+
+
+def test_an_attack_is_logged_with_what_epsilon_allows(recorder: Recorder, tmp_path: Path) -> None:
+    line = {"of": "this method", "level": "file", "attack": "a", "whose": "models like it", "area": [0.6, 0.5, 0.7],
+            "balanced_accuracy": [0.55, 0.5, 0.6], "true_positives": {}, "members": 1, "others": 1}  # fmt: skip
+    allowed = {"area": 0.73, "balanced_accuracy": 0.73, "true_positives": {}}
+    attack = {"method": "fext", "epsilon": 1.0, "delta": 0.0, "holds": True, "models": 4, "records": 2, "seconds": 1.0,
+              "membership": [line], "allowed": allowed, "influence": None, "controls": [], "words": [],
+              "reconstruction": {"lines": [], "note": ""}, "attributes": {"lines": [], "note": ""}}  # fmt: skip
+    run = write_run(tmp_path / "run", "fext")
+    (run / "attack.json").write_text(json.dumps(attack))
+    MlflowTracker("file:x", "e", None).log(run)
+    (logged,) = recorder.runs.values()
+    found = {name: value for name, value, _ in logged["metrics"] if name.startswith("attack/")}
+    assert found == {"attack/file/area": 0.6, "attack/file/balanced_accuracy": 0.55, "attack/allowed/area": 0.73,
+                     "attack/all other rows/area": 0.6, "attack/all other rows/balanced_accuracy": 0.55}  # fmt: skip
 
 
 def test_a_tracker_that_fails_spoils_no_run(
