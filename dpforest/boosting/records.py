@@ -9,6 +9,7 @@ from dpforest.boosting.bins import count_marginals
 from dpforest.boosting.booster import Start
 from dpforest.boosting.columns import Columns
 from dpforest.boosting.linear import Basis, LinearRecords, Standard
+from dpforest.boosting.model import score_scale
 from dpforest.boosting.settings import BoostPlan
 from dpforest.boosting.trees import Structure
 from dpforest.errors import DPForestError
@@ -126,11 +127,7 @@ class Records:
         self._linear: LinearRecords | None = None
         if start.standard is not None:
             self._linear = LinearRecords(X, self._codes, Basis(columns, start.standard))
-        if schema.target_range is None:
-            self._y = y
-        else:
-            low, high = schema.target_range
-            self._y = (y - low) * (2 / (high - low)) - 1
+        self._y = y if schema.is_classification else score_scale(y, schema)
         if scores is None:
             scores = np.tile(start.base.astype(np.float32), (len(y), 1))
         self.scores = scores

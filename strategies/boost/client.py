@@ -7,12 +7,12 @@ from flwr.app import Array, ArrayRecord
 
 from dpforest.boosting import BoostPlan, Records, Standard, Start, release_marginals, release_moments
 from dpforest.guarantee import PrivacyUnit, TrustModel
-from strategies.boost.client_level import train_client_level
+from strategies.boost.client_level import noise_of, sums_update, train_client_level
 from strategies.boost.settings import plan_of, secure_terms
-from strategies.boost.wire import HISTOGRAMS, MOMENTS, asked_mechanism, read_round, read_standard, write_sums
+from strategies.boost.wire import HISTOGRAMS, MOMENTS, asked_mechanism, read_round, read_standard
 from strategies.forests import ForestClient
 from strategies.messages import BadMessage, RowsChanged
-from strategies.method import Arrays, ClientTask, Released, Update
+from strategies.method import Arrays, ClientTask, Update
 from strategies.secure_aggregation.sharing import secure_update
 
 _SCORES = "boost"
@@ -26,24 +26,23 @@ class BoostClient(ForestClient):
             return train_client_level(task, X, y, arrays)
         plan = plan_of(task)
         mechanism = asked_mechanism(plan, task.config.get("step"))
-        if task.trust is not TrustModel.SHARED:
-            noised = _noised_sums(task, plan, X, y, arrays, None)
-            return Update(Released(task.ledger, write_sums(noised.ravel(), mechanism.variance**0.5)))
-        secure = secure_terms(task, plan)
-        return secure_update(
-            task, secure.terms, arrays, lambda: _noised_sums(task, plan, X, y, arrays, secure.largest_sum).ravel()
-        )
+        if task.trust is TrustModel.SHARED:
+            secure = secure_terms(task, plan)
+            return secure_update(
+                task, secure.terms, arrays, lambda: _noised_sums(task, plan, X, y, arrays, secure.largest_sum).ravel()
+            )
+        return sums_update(task, mechanism, plan, _noised_sums(task, plan, X, y, arrays, None))
 
 
 def _noised_sums(
     task: ClientTask, plan: BoostPlan, X: np.ndarray, y: np.ndarray, arrays: Arrays, largest: int | None
 ) -> np.ndarray:
-    step = task.config.get("step")
+    step, noise = task.config.get("step"), noise_of(task)
     if step == HISTOGRAMS:
-        return release_marginals(X, y, task.schema, plan, task.ledger, task.noise("histograms"), largest)
+        return release_marginals(X, y, task.schema, plan, task.ledger, noise("histograms"), largest)
     if step == MOMENTS:
         standard = read_standard(arrays, task.schema)
-        return release_moments(X, task.schema, plan, standard, task.ledger, task.noise("moments"), largest)
+        return release_moments(X, task.schema, plan, standard, task.ledger, noise("moments"), largest)
     asked = read_round(arrays, task.schema, plan)
     known = _recall(task, len(y))
     if asked.start is not None:
@@ -61,7 +60,7 @@ def _noised_sums(
     for finished in asked.past[rounds - asked.first :]:
         records.add(finished.structure, finished.weights, finished.coefficients)
         rounds += 1
-    noised = records.release(asked.structure, task.ledger, task.noise("sums"), largest)
+    noised = records.release(asked.structure, task.ledger, noise("sums"), largest)
     _remember(task, start, records.scores, rounds)
     return noised
 

@@ -11,6 +11,7 @@ from dpforest.boosting import BoostPlan, Layout, Round, Standard, Start, Structu
 from dpforest.boosting.booster import LARGEST_WEIGHT
 from dpforest.boosting.columns import Columns
 from dpforest.boosting.settings import MAX_DEPTH, LinearPlan
+from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.schema import MOST_ROWS, Schema
 from strategies.messages import BadMessage
@@ -86,6 +87,13 @@ def asked_mechanism(plan: BoostPlan, step: object) -> DiscreteGaussianSums | Dis
     if step == TREES:
         return plan.sums
     raise BadMessage(f"the message asks for {step!r}, which this run does not have")
+
+
+def asked_entry(plan: BoostPlan, step: object) -> Entry:
+    """Ledger line of the answer to a message; see `asked_mechanism`."""
+    if step == TREES:
+        return plan.round_entry
+    return plan.linear.moment_entry if step == MOMENTS and plan.linear else plan.marginal_entry
 
 
 def write_standard(standard: Standard) -> dict[str, np.ndarray]:
