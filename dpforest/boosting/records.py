@@ -120,7 +120,7 @@ class Records:
         scores: np.ndarray | None = None,
     ) -> None:
         self._plan = plan
-        self._clip = start.clip
+        self.start = start
         self._is_classification = schema.is_classification
         columns = Columns(schema)
         self._codes = columns.codes(X, start.cuts)
@@ -172,7 +172,7 @@ class Records:
         n_outputs = self.scores.shape[1]
         gradients = np.empty(self.scores.shape, dtype=np.int32)
         of_loss = kernels.class_gradients if self._is_classification else kernels.squared_gradients
-        of_loss(self.scores, self._y, self._clip, plan.unit, plan.norm, gradients)
+        of_loss(self.scores, self._y, self.start.clip, plan.unit, plan.norm, gradients)
         sums = np.zeros((structure.n_trees, structure.n_leaves, n_outputs + 1), dtype=np.int64)
         codes = structure.grouped(self._codes)
         counts = np.broadcast_to(np.int64(plan.count_unit), len(codes))

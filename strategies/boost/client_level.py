@@ -19,9 +19,9 @@ from dpforest.own_rows import STEPS
 from dpforest.schema import Schema
 from strategies.boost.server import BoostServer
 from strategies.boost.settings import FederatedBoostSettings, client_level_terms, client_plan_of
-from strategies.boost.wire import MOMENTS, TREES, asked_entry, check_vectors, read_round, write_sums
+from strategies.boost.wire import MOMENTS, TREES, asked_entry, caught_up, check_vectors, read_round, write_sums
 from strategies.client_level import check_clients
-from strategies.messages import BadMessage, RowsChanged
+from strategies.messages import RowsChanged
 from strategies.method import Arrays, ClientTask, Entrusted, Released, Task, Update
 from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.sharing import secure_update
@@ -66,19 +66,8 @@ def _noised_vector(task: ClientTask, plan: ClientPlan, X: np.ndarray, y: np.ndar
         return release_client_moments(X, y, schema, plan, task.ledger, noise_of(task)("moments"))
     asked = read_round(arrays, plan.asked_schema(schema), plan)
     kept = task.state.config_records.get(_STATE)
-    if asked.start is not None:
-        if asked.first:
-            raise BadMessage(f"a start with finished rounds from {asked.first} only")
-        rows, known = ClientRows.of(X, y, schema, plan, asked.start), 0
-    elif kept is None:
-        raise BadMessage("the first message of this run did not arrive; a start is needed")
-    else:
-        rows, known = _recall(kept, y, schema, plan)
-    if asked.first > known:
-        raise BadMessage(f"finished rounds from {asked.first}, but this client knows {known}")
-    for done in asked.past[known - asked.first :]:
-        rows.add(done.structure, done.weights, done.coefficients)
-        known += 1
+    recalled = None if kept is None else _recall(kept, y, schema, plan)
+    rows, known = caught_up(asked, recalled, lambda start: ClientRows.of(X, y, schema, plan, start))
     noised = rows.release(asked.structure, task.ledger, noise_of(task)("sums"))
     task.state[_STATE] = _record(rows, known)
     return noised
