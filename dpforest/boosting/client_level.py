@@ -11,11 +11,11 @@ each leaf the mean gradient of its rows there and ``P_t`` their share, clipped t
 scale (`dpforest.own_rows`), and a client sends the direction of its gradient in a linear model of its standardised
 values and in T random trees of its ranks, together as one vector::
 
-    u = [ sqrt(a)     sum_j r_j (x) (z_j / sqrt(F), .1)
+    u = [ sqrt(a)     sum_j r_j (x) (z_j / sqrt(2 F), d_j / sqrt(2 F), .1)
           sqrt(1 - a) sum_j r_j (x) onehot(leaf_t(j)) / sqrt(T) ]
 
-with ``r_j`` the negative gradient of row j times its share. As its features have length about 1, B rounds of steps
-``tau S / B`` leave noise of deviation tau on a score.
+with ``r_j`` the negative gradient of row j times its share, and ``d_j`` how far ``z_j`` is from the mean. As its
+features have length about 1, B rounds of steps ``tau S / B`` leave noise of deviation tau on a score.
 
 Proof. Rows of a client are weighed, standardised, ranked and averaged inside ``u``, a function of the client's data and
 of what was released before. By `dpforest.mechanisms.vectors` a client replaced by nothing moves a round's sum by at
@@ -48,7 +48,7 @@ from dpforest.forest import Forest
 from dpforest.ledger import Entry, Ledger
 from dpforest.mechanisms import DiscreteGaussianSums, clipped_vector, scaled_sums, unit_vector
 from dpforest.noise import Noise
-from dpforest.own_rows import RANKS, OwnRows, class_shares
+from dpforest.own_rows import RANKS, OwnRows, class_shares, distances
 from dpforest.schema import Schema
 
 # Signal from which on boosting goes as for records. On validation people of WISDM, own scales were ahead at 68.
@@ -106,12 +106,12 @@ class ClientPlan(BoostPlan):
         trees, outputs = self.trees_per_round, schema.n_outputs
         if not self.own:
             return trees, n_leaves, outputs + 1
-        rows = len(OwnRows(schema).columns) + 1 if self.linear_share else 0
+        rows = 2 * len(OwnRows(schema).columns) + 1 if self.linear_share else 0
         return ((trees * n_leaves + rows) * outputs,)
 
     def n_coefficients(self, schema: Schema) -> int:
-        """Likewise; a column each, and one for every record."""
-        return Columns(schema).number + 1 if self.linear_share else 0
+        """Likewise; a column's value and its distance, and one for every record."""
+        return 2 * Columns(schema).number + 1 if self.linear_share else 0
 
     def asked_schema(self, schema: Schema) -> Schema:
         """Schema of the columns that trees ask."""
@@ -273,7 +273,7 @@ class ClientRows:
     codes : ndarray of uint8, shape (n_rows, n_columns)
         Of the columns that trees ask.
     values : ndarray of float32, shape (n_rows, n_columns), or None
-        That the linear part multiplies.
+        That the linear part multiplies, and their distances.
     y : ndarray of shape (n_rows,)
         Class indices, or targets.
     unit : float
@@ -320,7 +320,7 @@ class ClientRows:
         codes = structure.grouped(self.codes)
         kernels.add_weights(codes, structure.feature, structure.split, weights, self.scores)
         if self.values is not None:
-            self.scores += self.values @ coefficients[:-1] + coefficients[-1]
+            self.scores += _with_distances(self.values) @ coefficients[:-1] + coefficients[-1]
 
     def release(self, structure: Structure, ledger: Ledger, noise: Noise) -> np.ndarray:
         """The client's noised vector of a round, int64 of shape `ClientPlan.vector_shape`."""
@@ -341,8 +341,9 @@ class ClientRows:
             return clipped_vector(sums, clip, plan.longest)
         parts = [-_tree_factor(plan) * sums[..., :-1].ravel()]
         if self.values is not None:
-            factors = _linear_factors(plan, self.values.shape[1])
-            with_offset = np.concatenate([self.values.T @ gradients, gradients.sum(axis=0, keepdims=True)])
+            values = _with_distances(self.values)
+            factors = _linear_factors(plan, values.shape[1])
+            with_offset = np.concatenate([values.T @ gradients, gradients.sum(axis=0, keepdims=True)])
             parts.append(-(factors[:, None] * with_offset).ravel())
         return unit_vector(np.concatenate(parts), plan.unit)
 
@@ -355,12 +356,16 @@ class ClientRows:
         return gradients
 
 
+def _with_distances(values: np.ndarray) -> np.ndarray:
+    return np.concatenate([values, distances(values)], axis=1)
+
+
 def _tree_factor(plan: ClientPlan) -> float:
     return math.sqrt((1 - plan.linear_share) / max(plan.trees_per_round, 1))
 
 
 def _linear_factors(plan: ClientPlan, width: int) -> np.ndarray:
-    """Of the columns and of the offset, shape (width + 1,)."""
+    """Of the values and of the offset, shape (width + 1,)."""
     return math.sqrt(plan.linear_share) * np.append(np.full(width, 1 / math.sqrt(width)), _OFFSET)
 
 
@@ -413,7 +418,8 @@ class OwnBooster:
         weights = np.clip(plan.step_length * _tree_factor(plan) * leaves, -LARGEST_WEIGHT, LARGEST_WEIGHT)
         coefficients = np.zeros((0, outputs), dtype=np.float32)
         if plan.linear_share:
-            steps = plan.step_length * _linear_factors(plan, self._width)[:, None] * mean[-self._width - 1 :]
+            factors = _linear_factors(plan, 2 * self._width)
+            steps = plan.step_length * factors[:, None] * mean[-len(factors) :]
             coefficients = halved(np.clip(steps, -LARGEST_WEIGHT, LARGEST_WEIGHT))
         done = Round(structure, halved(weights), self._sizes(), coefficients)
         self.rounds.append(done)
@@ -446,7 +452,8 @@ class OwnBooster:
         if self.plan.linear_share:
             slopes = np.stack([done.coefficients for done in self.rounds]).sum(axis=0, dtype=np.float64)
             base += slopes[-1]
-            parts.append(Line.of_z().trees(slopes[:-1], self._width, self.plan.clients))
+            of_values, of_distances = slopes[:-1].reshape(2, self._width, -1)
+            parts.append(Line.of_z().trees(of_values, self._width, self.plan.clients, of_distances))
         return forest_of(parts, base, schema, no_sets, provenance, own)
 
     def _learn_gains(self, leaves: np.ndarray, deviation: float) -> None:
