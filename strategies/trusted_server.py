@@ -56,7 +56,7 @@ class LeftToServer(Noise):
 
 
 def _not_a_sum() -> DPForestError:
-    return DPForestError("only the whole noise of a sum can be left to a trusted server")
+    return DPForestError("only the noise of a sum can be left to a trusted server")
 
 
 class ServerNoise:
