@@ -36,6 +36,9 @@ class LeftToServer(Noise):
     def discrete_gaussian(self, sigma: float, shape: Any) -> np.ndarray:
         return np.zeros(shape, dtype=np.int64)
 
+    def discrete_laplace_share(self, scale: float, shares: int, shape: Any) -> np.ndarray:
+        raise _not_a_sum()
+
     def permute_and_flip(self, scores: np.ndarray, scale: float) -> np.ndarray:
         raise _not_a_sum()
 

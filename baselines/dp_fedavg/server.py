@@ -165,7 +165,7 @@ class SharedNoiseServer(SecureServer, LocalNoiseServer):
         return {**super().arrays_for(exchange, client), **(self.model() if self.asks_vectors else {})}
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
-        total = self.sums.take(updates, self._check_total)
+        total = self.sums.take(updates, self._check_total, is_needed=self.agrees_on_keys)
         self._has_sum = total is not None
         if total is not None:
             self._total, self._done = total.values, self._done + 1

@@ -12,12 +12,12 @@ import numpy as np
 from dpforest.errors import DPForestError
 from dpforest.ledger import Entry, Ledger
 from dpforest.mechanisms import witnessed
+from strategies.audit.conversation import AUDITED
 from strategies.audit.repetition import Repetition
 from strategies.audit.subject import Subject
 from strategies.audit.witness import Diverged, Draw, Recorder, Replayer
 from strategies.method import Arrays, ClientUpdate, ServerSide
 
-AUDITED = 0
 NAME = "a client whose update is far beyond the clip"
 _FAR = 50.0  # of every weight, in each round
 

@@ -19,7 +19,13 @@ from dpforest.settings import Auto, FromZero, Range
 from strategies.client_level import client_mu, signal
 from strategies.method import Protection, Task, Work
 from strategies.secure_aggregation import Terms
-from strategies.secure_aggregation.sharing import SecureTerms, SharingSettings, noise_shares, shared_trust, terms_for
+from strategies.secure_aggregation.sharing import (
+    SecureTerms,
+    SharingSettings,
+    noise_shares,
+    shared_protection,
+    terms_for,
+)
 from strategies.trusted_server import SUMS_TRUST
 
 # More leaves than any run has, for the chance that noise exceeds what fits a secure sum.
@@ -63,8 +69,8 @@ def protections(settings: FederatedBoostSettings) -> tuple[Protection, ...]:
     """Records, or a client's whole data, under noise of each client, of all together, or of a trusted server."""
     return (
         Protection(RECORD_UNIT, NO_SERVER, True),
-        Protection(RECORD_UNIT, shared_trust(settings)),
-        Protection(CLIENT_UNIT, shared_trust(settings)),
+        shared_protection(RECORD_UNIT, settings),
+        shared_protection(CLIENT_UNIT, settings),
         Protection(CLIENT_UNIT, NO_SERVER, True),
         Protection(RECORD_UNIT, SUMS_TRUST),
         Protection(CLIENT_UNIT, SUMS_TRUST),
