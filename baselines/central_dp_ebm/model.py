@@ -162,10 +162,10 @@ def _frame(schema: Schema, X: np.ndarray) -> pd.DataFrame:
 
 
 def _check_noise(task: Task[DpEbmSettings], model: Any) -> None:
-    for entry, drawn in zip(entries(task), (model.noise_scale_binning_, model.noise_scale_boosting_), strict=True):
-        if not drawn >= entry.scale:
+    for entry, scale in zip(entries(task), (model.noise_scale_binning_, model.noise_scale_boosting_), strict=True):
+        if not scale >= entry.scale:
             raise DPForestError(
-                f"interpret-core drew noise of {drawn:.6g} for {entry.what}, and the ledger says {entry.scale:.6g}: "
+                f"interpret-core drew noise of {scale:.6g} for {entry.what}, and the ledger says {entry.scale:.6g}: "
                 "install a version that pyproject.toml allows"
             )
 

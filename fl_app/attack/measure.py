@@ -38,7 +38,7 @@ _MOST_RECORDS = 4000
 _BROKEN = {WITHOUT_NOISE: 0.55, "fext_published": 0.8}
 _ATTACKS = {
     OUTPUTS: "likelihood ratio of the outputs",
-    FILE: "likelihood ratio of outputs and of what the file says besides",
+    FILE: "likelihood ratio of outputs and of what else the file says",
 }
 
 

@@ -18,8 +18,8 @@ from fl_app.data.partition import (
     client_subjects,
     device_subject,
     device_subjects,
-    drawn_share,
     group_subjects,
+    sampled_share,
     typed_rows,
 )
 from fl_app.data.source import DataError, DataSettings, DataSource, Rows, check_choice
@@ -231,7 +231,7 @@ def _overlapping(
     train, held_out = split_rows(rows, evaluation, is_classification, 0)
     mine = slice(client, None, clients)
     return ClientData(
-        train.take(drawn_share(len(train), partition, client)),
+        train.take(sampled_share(len(train), partition, client)),
         held_out.take(np.arange(len(held_out))[mine]),
         public.take(np.arange(len(public))[mine]),
     )

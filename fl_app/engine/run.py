@@ -113,10 +113,10 @@ def _row(exchange: Exchange) -> dict[str, Any]:
     if exchange.evaluating is None:
         return row
     if exchange.evaluation:
-        together = joint(exchange.evaluation)
-        row |= together.metrics
-        if "scores" in together.sums:
-            row["confusion"] = "; ".join(" ".join(map(str, line)) for line in confusion_matrix(together.sums))
+        pooled = joint(exchange.evaluation)
+        row |= pooled.metrics
+        if "scores" in pooled.sums:
+            row["confusion"] = "; ".join(" ".join(map(str, line)) for line in confusion_matrix(pooled.sums))
     return row | _evaluation_traffic(exchange.evaluating)
 
 
@@ -166,26 +166,26 @@ def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[st
 
 
 def _test_metrics(evaluations: list[Evaluation], schema: Schema) -> dict[str, Any]:
-    together = joint(evaluations)
-    metrics: dict[str, Any] = {**together.metrics, "test_rows": max(count_rows(together.sums), 0)}
+    pooled = joint(evaluations)
+    metrics: dict[str, Any] = {**pooled.metrics, "test_rows": max(count_rows(pooled.sums), 0)}
     if schema.is_classification:
         metrics["classes"] = list(schema.classes)
     if any(each.release for each in evaluations):
-        return metrics | {"intervals": {name: list(ends) for name, ends in together.intervals.items()}}
-    return metrics | _exact_metrics(evaluations, together)
+        return metrics | {"intervals": {name: list(ends) for name, ends in pooled.intervals.items()}}
+    return metrics | _exact_metrics(evaluations, pooled)
 
 
-def _exact_metrics(evaluations: list[Evaluation], together: Joint) -> dict[str, Any]:
+def _exact_metrics(evaluations: list[Evaluation], pooled: Joint) -> dict[str, Any]:
     """What the noise of single clients, or cells, would drown."""
     metrics: dict[str, Any] = {}
-    primary = primary_metric(together.metrics).name
-    if primary not in together.metrics:
+    primary = primary_metric(pooled.metrics).name
+    if primary not in pooled.metrics:
         log.warning("no %s: it is not defined for these test rows", primary)
     of_clients = [joint_metrics([each.sums]) for each in evaluations]
     if scores := [own[primary] for own in of_clients if primary in own]:
         metrics |= {"worst_client": min(scores), "best_client": max(scores)}
-    if "confusion" in together.sums:
-        metrics["confusion"] = confusion_matrix(together.sums)
+    if "confusion" in pooled.sums:
+        metrics["confusion"] = confusion_matrix(pooled.sums)
     return metrics
 
 

@@ -86,7 +86,7 @@ def _attack(folder: Path, models: int) -> None:
 
 
 @contextmanager
-def failure_shown(overrides: Sequence[str], folder: Path | None, failures: list[str]) -> Iterator[None]:
+def report_failure(overrides: Sequence[str], folder: Path | None, failures: list[str]) -> Iterator[None]:
     """Say why a run failed, in its folder too, and let the sweep go on."""
     try:
         yield
@@ -145,7 +145,7 @@ class RunAlone:
         folder, overrides = Path(hydra.runtime.output_dir), list(hydra.overrides.task)
         failures: list[str] = []
         value = math.nan
-        with failure_shown(overrides, folder, failures):
+        with report_failure(overrides, folder, failures):
             experiment = sweep_experiment(config)
             key = experiment_key(experiment.to_dict())
             if key in self.done:

@@ -14,7 +14,7 @@ from fl_app.config.compose import load_config, load_run, quoted, to_experiment
 from fl_app.engine.experiment import Experiment
 from fl_app.jobs.engine import WarmEngine
 from fl_app.jobs.expansion import expand, sweep_config
-from fl_app.jobs.job import RunAlone, failure_shown, objective, perform, sweep_experiment, track_failure
+from fl_app.jobs.job import RunAlone, objective, perform, report_failure, sweep_experiment, track_failure
 from fl_app.jobs.launchers import BASIC, chosen, launch, search
 from fl_app.jobs.names import free_place, run_names
 from fl_app.jobs.progress import Progress
@@ -34,7 +34,7 @@ def run_single(overrides: Sequence[str], engine: WarmEngine, bars: Bars) -> bool
     failures: list[str] = []
     config = _task_config(load_config(overrides))
     output = Path(config.output).expanduser() if config.output else None
-    with bars.run(_words(config)), failure_shown(overrides, None, failures):
+    with bars.run(_words(config)), report_failure(overrides, None, failures):
         experiment = to_experiment(config)
         output = output or default_output(experiment, output_base())
         perform(config, experiment, output, overrides, engine, on_round=bars.round)
@@ -113,7 +113,7 @@ class Sweep:
     def _run_one(self, overrides: Sequence[str], number: int, progress: Progress) -> None:
         output = self._place(self.folder / self._names[number])
         failed = len(self.failures)
-        with failure_shown(overrides, output, self.failures):
+        with report_failure(overrides, output, self.failures):
             config, output = self._composed(overrides, number)
             with self._bars.run(f"run {number + 1} of {len(self._runs)}: {_words(config)}"):
                 if experiment := self._wanted(config, overrides):
@@ -136,7 +136,7 @@ class Sweep:
         launched: dict[Path, list[str]] = {}
         for number, overrides in enumerate(self._runs):
             output = self._place(self.folder / self._names[number], launched)
-            with failure_shown(overrides, output, self.failures):
+            with report_failure(overrides, output, self.failures):
                 config, output = self._composed(overrides, number, launched)
                 if self._wanted(config, overrides):
                     launched[output] = overrides

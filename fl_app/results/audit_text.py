@@ -8,7 +8,7 @@ from dpforest.audit import Found
 from dpforest.ledger import rounded_up
 from strategies.audit import MethodAudit
 
-_SHOWN = 8  # releases
+_MOST_RELEASES = 8  # releases
 
 
 def audit_lines(found: MethodAudit) -> Iterator[str]:
@@ -27,7 +27,7 @@ def audit_lines(found: MethodAudit) -> Iterator[str]:
     yield from str(found.result).splitlines()
     if found.result.found.mu:
         yield f"             mu {found.result.found.mu:.3f}, if the noise is Gaussian, of whatever size"
-    for release in found.releases[:_SHOWN]:
+    for release in found.releases[:_MOST_RELEASES]:
         yield f"             {release.what}: epsilon {release.lower_bound:.3f} of {rounded_up(release.claim, 4)}"
     if found.field is not None:
         yield f"one field    {_of_field(found.field)}"

@@ -58,17 +58,17 @@ def log_to_screen(level: int = logging.INFO) -> None:
 def one_line_a_run() -> Iterator[None]:
     """On a terminal, leave what single runs say to their own logs; elsewhere every line is kept."""
 
-    def is_shown(record: logging.LogRecord) -> bool:
+    def is_wanted(record: logging.LogRecord) -> bool:
         return record.levelno >= logging.WARNING or record.name == _OURS[0] or not console.is_terminal
 
     handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, _ScreenHandler)]
     for handler in handlers:
-        handler.addFilter(is_shown)
+        handler.addFilter(is_wanted)
     try:
         yield
     finally:
         for handler in handlers:
-            handler.removeFilter(is_shown)
+            handler.removeFilter(is_wanted)
 
 
 class _TimeLeft(ProgressColumn):

@@ -281,7 +281,7 @@ class ClientView:
 
 
 def _before_last(draws: list[Draw]) -> bytes:
-    return b"".join(draw.drawn.tobytes() for draw in draws[:-1])
+    return b"".join(draw.output.tobytes() for draw in draws[:-1])
 
 
 def _sent(update: Update) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class Exchange:
 
 @dataclass(kw_only=True, repr=False)
 class FederatedResult(Result):
-    """Flower's result, with what a private run has besides: exchanges, ledgers, and the guarantee that follows.
+    """Flower's result, with what a private run adds: exchanges, ledgers, and the guarantee that follows.
 
     Parameters
     ----------

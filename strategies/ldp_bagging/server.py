@@ -21,7 +21,7 @@ from strategies.ldp_bagging.rounds import plan_rounds
 from strategies.ldp_bagging.settings import LdpBaggingSettings, check_target
 from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Signal, Task
 
-_BARS_SHOWN, _BAR = 8, 30
+_MOST_BARS, _BAR = 8, 30
 _LONGEST_STEP = 1e7  # ms
 
 
@@ -220,7 +220,7 @@ def _numbers(arrays: Arrays, name: str, shape: tuple[int, ...]) -> np.ndarray:
 def _bars(names: list[str], forest: Forest) -> list[str]:
     """The largest importances as text."""
     importances = feature_importances(forest)
-    order = np.argsort(-importances, kind="stable")[:_BARS_SHOWN]
+    order = np.argsort(-importances, kind="stable")[:_MOST_BARS]
     widest = max(len(names[i]) for i in order)
     most = max(float(importances[order[0]]), 1e-12)
     lengths = np.clip(np.round(_BAR * importances / most), 0, _BAR).astype(int)

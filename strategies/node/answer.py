@@ -211,7 +211,7 @@ def _train(asked: _Asked) -> RecordDict:
     try:
         X, y = asked.rows("train")
         if not len(X) and (task.simulated or not _hides_rows(asked.plan)):
-            # On a real node this answer tells none from one, so whatever promises anything about one learns from none.
+            # On a real node this answer tells none from one, so what guarantees anything about one learns from none.
             raise BadMessage("this client has no training rows")
         update = asked.plan.method.client().train(task, X, y, asked.arrays)
         return update_content(update, asked.client, task.ledger, asked.kind_of_noise)

@@ -50,7 +50,7 @@ class LocalRows:
         Class names, or targets.
     test_X, test_y : optional
         For evaluation. The same records in every run: one that was tested on must never be trained on. That private
-        test metrics cost a record nothing beside training needs a division that places each record by that record
+        test metrics cost a record nothing on top of training needs a division that places each record by that record
         alone, such as by a keyed hash of it, and not a random or a stratified one of the whole table.
     """
 

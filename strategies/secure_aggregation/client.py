@@ -88,13 +88,13 @@ class SecureSummer:
         """
         challenge = wire.take(message, wire.CHALLENGE, np.uint8, (keys.KEY_BYTES,)).tobytes()
         private = [self.private_key.tobytes(), *self._private_round_keys()]
-        shown = [
+        proofs = [
             keys.possession(key, challenge, wire.possession_place(self.client, at)) for at, key in enumerate(private)
         ]
         return {
             wire.PUBLIC_KEY: wire.to_array(keys.public_key(self.private_key.tobytes())),
             wire.ROUND_KEYS: self._own_round_keys(),
-            wire.POSSESSION: wire.to_array(b"".join(shown), len(shown), -1),
+            wire.POSSESSION: wire.to_array(b"".join(proofs), len(proofs), -1),
             wire.COMMITMENTS: np.stack([wire.to_array(keys.commitment(pair[SELF].tobytes())) for pair in self.seeds]),
         }
 

@@ -115,7 +115,7 @@ def test_every_client_alone(tmp_path: Path) -> None:
     assert done.privacy["epsilon"] == pytest.approx(10.0)
     assert not done.failures
     assert done.metrics["bytes_up"] < 4 * 5000, "ledgers only, no trees"
-    # Each client's tree is the one it would have sent, judged on its own rows alone.
+    # Each client's tree is the one it would have sent, evaluated on its own rows alone.
     shared = run(make(dataset, epsilon=10.0))
     for client, row in enumerate(done.clients):
         test = client_data(experiment.source, experiment.partition, experiment.evaluation, client, CLIENTS).test

@@ -161,7 +161,7 @@ def excess(scale: str, source: str, halved: bool = False, runs: int = 60) -> flo
 
 @pytest.mark.parametrize("source", ["seeded", "secure"])
 @pytest.mark.parametrize("scale", ["own", "moments"])
-def test_a_whole_run_keeps_its_promise_to_a_client_that_is_replaced_by_nothing(scale: str, source: str) -> None:
+def test_a_whole_run_keeps_its_guarantee_to_a_client_that_is_replaced_by_nothing(scale: str, source: str) -> None:
     assert excess(scale, source) < 9e-4 + 0.1
 
 

@@ -1,4 +1,4 @@
-"""Who is told that it is simulated: only a node that a simulation has started."""
+"""Who hears that it is simulated: only a node that a simulation has started."""
 
 from __future__ import annotations
 

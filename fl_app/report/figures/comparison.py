@@ -116,8 +116,8 @@ def client_boxes(section: Section) -> Iterator[tuple[str, Figure]]:
     for line in range(lines):
         first = figure.axes[0] if line else None
         axes = figure.add_subplot(lines, 1, line + 1, sharey=first)
-        shown = groups[line * _BOXES : (line + 1) * _BOXES]
-        _boxes(axes, shown, section.styles, section.labels, np.min if metric.more_is_better else np.max)
+        boxes = groups[line * _BOXES : (line + 1) * _BOXES]
+        _boxes(axes, boxes, section.styles, section.labels, np.min if metric.more_is_better else np.max)
         axes.set_ylabel(f"{metric.label} of a client")
     figure.axes[-1].set_xlabel(EPSILON)
     figure.suptitle(f"{section.title}: clients", x=0.01, ha="left", fontsize=9)

@@ -85,7 +85,7 @@ def test_the_run_folder_has_everything(watch: tuple[Path, Any]) -> None:
     assert read_run(folder).metrics["seconds"] > 0
 
 
-def test_the_model_in_the_folder_is_the_one_that_was_judged(watch: tuple[Path, Any]) -> None:
+def test_the_model_in_the_folder_is_the_one_that_was_evaluated(watch: tuple[Path, Any]) -> None:
     folder, done = watch
     forest = load(folder / "model" / "forest.json")
     assert len(set(forest.owners)) == 10
@@ -224,9 +224,9 @@ def test_held_out_subjects_take_no_part_in_training(tmp_path: Path) -> None:
     assert done.metrics["clients"] == 3
     assert done.metrics["test_rows"] == 90
     assert [row["trains"] for row in done.clients].count(False) == 1
-    (judge,) = [row for row in done.clients if not row["trains"]]
-    assert judge["test_rows"] == 90
-    assert str(judge["client"]) not in done.privacy["clients"]
+    (evaluates,) = [row for row in done.clients if not row["trains"]]
+    assert evaluates["test_rows"] == 90
+    assert str(evaluates["client"]) not in done.privacy["clients"]
 
 
 def test_whole_recordings_are_held_out() -> None:
@@ -238,7 +238,7 @@ def test_whole_recordings_are_held_out() -> None:
 
 
 @pytest.mark.parametrize("kind", ["iid", "dirichlet", "quantity"])
-def test_rows_can_be_dealt_out_again(tmp_path: Path, kind: str) -> None:
+def test_rows_can_be_divided_again(tmp_path: Path, kind: str) -> None:
     dataset = write_table(tmp_path)
     done = run(make(dataset, partition={"kind": kind, "clients": 6, "alpha": 5.0}), 6)
     assert done.metrics["clients"] == 6

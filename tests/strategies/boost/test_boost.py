@@ -306,7 +306,7 @@ def test_a_distributed_run_needs_company() -> None:
             Federation(clients=clients, trust="shared", **options)
 
 
-def test_what_tells_that_a_masked_vector_does_not_fit_is_nothing_beside_any_delta() -> None:
+def test_what_a_masked_vector_that_does_not_fit_says_is_far_below_any_delta() -> None:
     """A client drops out where its noise exceeds the room that is left for it, and that shows."""
     run = Federation(trust="shared", budget=Budget(1.0, 1e-15), rounds=100)
     plan = plan_of(run.task)
@@ -623,11 +623,11 @@ def test_rounding_what_is_sent_changes_little() -> None:
 
 def test_the_finished_model_is_an_ordinary_forest(tmp_path) -> None:
     run = Federation(evaluate_every=2)
-    judged = []
+    ends = []
     while run.exchange_number < run.server.exchanges:
         run.exchange()
-        judged.append(run.server.is_round_end(run.exchange_number))
-    assert judged == [False, False, True, False, True]
+        ends.append(run.server.is_round_end(run.exchange_number))
+    assert ends == [False, False, True, False, True]
     run.server.save(tmp_path)
     forest = load(tmp_path / "forest.json")
     X, _ = table(5, 100)

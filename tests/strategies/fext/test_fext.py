@@ -258,7 +258,7 @@ def test_a_client_of_another_kind_predicts_with_its_own_trees() -> None:
     of_others = FextClient().predict(run.client_task(1, 1), X, model)
     assert ((own - mirrored) ** 2).mean() < 300 < ((of_others - mirrored) ** 2).mean()
     assert ((of_others - y) ** 2).mean() < 300
-    assert not update.metrics, "which of the two a client uses is told to nobody"
+    assert not update.metrics, "which of the two a client uses is said to nobody"
 
 
 def test_on_a_real_node_no_training_row_decides_what_test_metrics_show() -> None:
@@ -358,8 +358,8 @@ def test_calibration_never_makes_a_set_worse_than_the_mean() -> None:
     wild.value[wild.is_leaf] = np.array([0.0, 100.0, 100.0, 0.5])[:, None]
     X, _ = rows(TARGETS, 200, seed=5)
     y = np.clip(2 + 40 * (wild.predict(X) - 50), 0, 100) / 10
-    judge = PublicRows(X, y, TARGETS, "r2")
-    assert judge.score(judge.calibrated(wild)) >= 0
+    public = PublicRows(X, y, TARGETS, "r2")
+    assert public.score(public.calibrated(wild)) >= 0
 
 
 # --- attacks ---

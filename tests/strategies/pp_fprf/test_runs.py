@@ -166,7 +166,7 @@ def test_the_run_compares_and_each_model_can_be_used_alone(table: dict[str, Any]
         assert all(row[name] for row in clients), name
         assert name in log
     metrics = json.loads((folder / "metrics.json").read_text())
-    assert metrics["beside"]["lrf"]["guarantee"].startswith("epsilon = 0")
+    assert metrics["comparison_methods"]["lrf"]["guarantee"].startswith("epsilon = 0")
     assert sorted(metrics["similar_users"]) == ["0", "1", "2", "3"]
     for client in range(CLIENTS):
         forest = load(folder / "model" / f"client_{client:03d}.json")
@@ -226,7 +226,7 @@ def test_real_nodes_are_not_asked_for_a_comparison_that_they_would_refuse(table:
     grid = InProcessGrid(lambda message, context: asked.append(message), CLIENTS)  # type: ignore[arg-type]
     add_comparison_runs(done, grid, {c: 1000 + c for c in range(CLIENTS)})
     assert asked == []
-    assert "beside" not in done.metrics
+    assert "comparison_methods" not in done.metrics
 
 
 @pytest.mark.parametrize("k", [4, 9])
@@ -235,7 +235,7 @@ def test_as_many_similar_users_as_there_are_is_refused(table: dict[str, Any], k:
         run(personal(table, k=k))
 
 
-def test_one_user_is_told_to_grow_alone(tmp_path: Path) -> None:
+def test_one_user_is_asked_to_grow_alone(tmp_path: Path) -> None:
     with pytest.raises(DPForestError, match="one user has nobody to grow trees with: use strategy=lrf"):
         run(personal(write_table(tmp_path, clients=1), k=1), nodes=1)
 
