@@ -58,7 +58,7 @@ class CentralizedServer(ServerSide):
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        self._forest: Forest | None = None
+        self.forest: Forest | None = None
         self._received: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
@@ -82,8 +82,8 @@ class CentralizedServer(ServerSide):
         X, y = (np.concatenate(parts) for parts in zip(*(self._received[u.client] for u in updates), strict=True))
         self._received.clear()
         rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(1,)))
-        self._forest = self.grow(X, y, rng)
-        return model_arrays(self._forest, pack(self._forest))
+        self.forest = self.grow(X, y, rng)
+        return model_arrays(self.forest, pack(self.forest))
 
     def grow(self, X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Forest:
         """The forest of everybody's rows."""
@@ -103,14 +103,14 @@ class CentralizedServer(ServerSide):
         return validate(from_sklearn(model.fit(X[chosen], y[chosen]), self.task.schema))
 
     def report(self) -> dict[str, Any]:
-        assert self._forest is not None
-        importances = feature_importances(self._forest)
+        assert self.forest is not None
+        importances = feature_importances(self.forest)
         names = self.task.schema.feature_names
         return {"importances": {name: float(v) for name, v in zip(names, importances, strict=True)}}
 
     def save(self, folder: Path) -> None:
-        assert self._forest is not None
-        save_forest(self._forest, folder)
+        assert self.forest is not None
+        save_forest(self.forest, folder)
 
 
 def from_sklearn(model: Any, schema: Schema) -> Forest:

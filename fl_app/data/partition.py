@@ -307,11 +307,11 @@ def _division(source: DataSource, partition: Partition, clients: int) -> _Divisi
             array.flags.writeable = False
         return _Division(rows, np.cumsum(np.bincount(owner, minlength=clients)))
 
-    return _recent.get(repr((source.fingerprint(source.subjects()), partition, clients)), divide)
+    return recent.get(repr((source.fingerprint(source.subjects()), partition, clients)), divide)
 
 
 # A copy of the whole data set each.
-_recent: Recent[_Division] = Recent(500_000_000, lambda division: division.bytes)
+recent: Recent[_Division] = Recent(500_000_000, lambda division: division.bytes)
 
 
 @dataclass(frozen=True, eq=False)

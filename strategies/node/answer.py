@@ -274,7 +274,7 @@ def _evaluate_privately(asked: _Asked) -> RecordDict:
     if any(entry.rows == TEST_ROWS for entry in task.ledger.entries):
         raise Refused("this node has shared its test metrics of this run")
     side = asked.plan.method.client()
-    _own_model(side, task, shows=False)
+    model_to_send(side, task, shows=False)
     paid = release.mechanism.charge(release.entry, task.ledger)
     try:
         X, y = asked.rows("test")
@@ -298,7 +298,7 @@ def _evaluate_in_clear(asked: _Asked) -> RecordDict:
         raise BadMessage("this client has no test rows")
     side = asked.plan.method.client()
     arrays = asked.arrays
-    own = _own_model(side, task, shows=task.simulated)
+    own = model_to_send(side, task, shows=task.simulated)
     predicted = side.predict(task, X, arrays)
     sums = classification_sums if task.schema.is_classification else regression_sums
     metrics = MetricRecord({**sums(y, predicted)})
@@ -312,7 +312,7 @@ def _evaluate_in_clear(asked: _Asked) -> RecordDict:
     return content
 
 
-def _own_model(side: ClientSide, task: ClientTask, shows: bool) -> Arrays | None:
+def model_to_send(side: ClientSide, task: ClientTask, shows: bool) -> Arrays | None:
     """The model that only this client has, if it ``shows`` it: in a simulation, where metrics are in clear.
 
     Raises

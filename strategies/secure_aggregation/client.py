@@ -93,7 +93,7 @@ class SecureSummer:
         ]
         return {
             wire.PUBLIC_KEY: wire.to_array(keys.public_key(self.private_key.tobytes())),
-            wire.ROUND_KEYS: self._own_round_keys(),
+            wire.ROUND_KEYS: self.own_round_keys(),
             wire.POSSESSION: wire.to_array(b"".join(proofs), len(proofs), -1),
             wire.COMMITMENTS: np.stack([wire.to_array(keys.commitment(pair[SELF].tobytes())) for pair in self.seeds]),
         }
@@ -121,7 +121,7 @@ class SecureSummer:
         own = known == self.client
         if (
             public_keys[own].tobytes() != keys.public_key(self.private_key.tobytes())
-            or round_keys[own].tobytes() != self._own_round_keys().tobytes()
+            or round_keys[own].tobytes() != self.own_round_keys().tobytes()
         ):
             raise Refused(f"the keys given out for client {self.client} are not its own; someone replaced them")
         if len(np.unique(public_keys, axis=0)) < m:
@@ -259,7 +259,7 @@ class SecureSummer:
     def _private_round_keys(self) -> list[bytes]:
         return [keys.round_key(pair[KEY].tobytes()) for pair in self.seeds]
 
-    def _own_round_keys(self) -> np.ndarray:
+    def own_round_keys(self) -> np.ndarray:
         return np.stack([wire.to_array(keys.public_key(key)) for key in self._private_round_keys()])
 
     def _seal_key(self, setup: bytes, other: bytes) -> bytes:

@@ -96,13 +96,13 @@ class SumCollector:
         self._challenge = os.urandom(keys.KEY_BYTES)
         self._in_vain = 0
         self._more_exchanges = 0
-        self._adverts: dict[int, _Advert] = {}
+        self.adverts: dict[int, _Advert] = {}
         self._sealed: dict[int, dict[int, np.ndarray]] = {}  # by dealer and holder
         self._part_hashes: dict[int, dict[int, np.ndarray]] = {}  # by dealer and holder
         self._complaints: dict[int, set[int]] = {}  # by dealer: holders that found other parts in their seals
         self._key_hashes = np.zeros((0, keys.KEY_BYTES), np.uint8)
         self._setup = b""
-        self._arranged: list[int] = []  # members in the order in which they share
+        self.arranged: list[int] = []  # members in the order in which they share
         self._roster: list[int] = []
         self._known_roster: dict[int, list[int]] = {}  # by client that has the parts that it holds
         self._survivors: list[int] = []
@@ -160,13 +160,13 @@ class SumCollector:
         if self.phase is Phase.ADVERTISE:
             self._check_advert(client, reply)
         elif self.phase is Phase.SHARE:
-            holders, _ = self.terms.ring(client, self._arranged)
+            holders, _ = self.terms.ring(client, self.arranged)
             wire.take(reply, wire.SEALED, np.uint8, (len(holders), wire.sealed_bytes(self.terms)))
             wire.take(reply, wire.PART_HASHES, np.uint8, (len(holders), secrets, 2, keys.SEED_BYTES))
         elif self.phase in (Phase.MASK, Phase.MASK_AGAIN):
             wire.take(reply, wire.MASKED, self.terms.field.dtype, (self.length,))
             if client not in self._known_roster:
-                _, dealers = self.terms.ring(client, self._arranged)
+                _, dealers = self.terms.ring(client, self.arranged)
                 wire.take(reply, wire.OPENED, np.uint8, (len(dealers), keys.KEY_BYTES))
         elif self.phase is Phase.UNMASK:
             self._check_parts(client, reply)
@@ -224,7 +224,7 @@ class SumCollector:
         if self.phase is Phase.ADVERTISE:
             return client not in self.liars
         if self.phase is Phase.SHARE:
-            return client in self._adverts
+            return client in self.adverts
         if self.phase in (Phase.MASK_AGAIN, Phase.UNMASK):
             return client in self._survivors
         return client in self._roster and self.phase is not Phase.DONE
@@ -235,21 +235,21 @@ class SumCollector:
 
     @property
     def _members(self) -> list[int]:
-        return list(self._adverts)
+        return list(self.adverts)
 
     def _held_by(self, client: int) -> list[int]:
         """Clients of the roster whose parts a client holds, in the order in which it returns them."""
-        _, dealers = self.terms.ring(client, self._arranged)
+        _, dealers = self.terms.ring(client, self.arranged)
         roster = set(self._roster)
         return [dealer for dealer in dealers if dealer in roster]
 
     def _keys_for(self, client: int) -> Arrays:
         """The keys of those that a client shares masks with, and its own."""
-        known = sorted([client, *self.terms.partners(client, self._arranged)])
+        known = sorted([client, *self.terms.partners(client, self.arranged)])
         content = {
             wire.MEMBERS: np.array(self._members, np.int64),
-            wire.PUBLIC_KEYS: np.stack([self._adverts[member].public_key for member in known]),
-            wire.ROUND_KEYS: np.stack([self._adverts[member].round_keys for member in known]),
+            wire.PUBLIC_KEYS: np.stack([self.adverts[member].public_key for member in known]),
+            wire.ROUND_KEYS: np.stack([self.adverts[member].round_keys for member in known]),
         }
         if self.terms.circle is None:
             return content
@@ -300,20 +300,20 @@ class SumCollector:
             if len(sharing) > 1:  # each has shown that it has the private key, which honest clients give to nobody
                 words = " and ".join(map(str, sharing))
                 self.liars.update(dict.fromkeys(sharing, f"has a public key in common: clients {words}"))
-        self._adverts = {client: advert for client, advert in adverts.items() if client not in self.liars}
-        self._require(len(self._adverts))
+        self.adverts = {client: advert for client, advert in adverts.items() if client not in self.liars}
+        self._require(len(self.adverts))
         self._key_hashes = wire.key_hashes(
-            np.stack([advert.public_key for advert in self._adverts.values()]),
-            np.stack([advert.round_keys for advert in self._adverts.values()]),
+            np.stack([advert.public_key for advert in self.adverts.values()]),
+            np.stack([advert.round_keys for advert in self.adverts.values()]),
         )
         self._setup = wire.setup_digest(self.terms, np.array(self._members, np.int64), self._key_hashes)
-        self._arranged = wire.arranged(self.terms, self._members, self._setup)
+        self.arranged = wire.arranged(self.terms, self._members, self._setup)
         self.phase = Phase.SHARE
 
     def _take_shares(self, replies: Mapping[int, Arrays]) -> None:
         self._require(len(replies))
         for client, reply in sorted(replies.items()):
-            holders, _ = self.terms.ring(client, self._arranged)
+            holders, _ = self.terms.ring(client, self.arranged)
             self._sealed[client] = dict(zip(holders, reply[wire.SEALED], strict=True))
             self._part_hashes[client] = dict(zip(holders, reply[wire.PART_HASHES], strict=True))
         self._roster = list(self._sealed)
@@ -358,7 +358,7 @@ class SumCollector:
         for holder, reply in replies.items():
             if holder in self._known_roster:
                 continue
-            _, dealers = self.terms.ring(holder, self._arranged)
+            _, dealers = self.terms.ring(holder, self.arranged)
             for dealer, opened in zip(dealers, reply[wire.OPENED], strict=True):
                 if dealer not in self._roster:
                     continue
@@ -373,7 +373,7 @@ class SumCollector:
         for dealer, holders in self._complaints.items():
             sound = set(replies) - holders - set(self.liars) - {dealer}
             if self.terms.circle is not None:
-                too_few = len(sound.intersection(self.terms.partners(dealer, self._arranged))) < self.terms.threshold
+                too_few = len(sound.intersection(self.terms.partners(dealer, self.arranged))) < self.terms.threshold
             else:
                 too_few = len(sound) + 1 < self.terms.least_survivors
             if too_few:
@@ -427,8 +427,8 @@ class SumCollector:
                 add(total, wire.self_mask(seed, salt, client), -1)
                 continue
             private = keys.round_key(seed)
-            for peer in set(self.terms.partners(client, self._arranged)).intersection(self._survivors):
-                theirs = self._adverts[peer].round_keys[self._attempt.secret(self.terms)].tobytes()
+            for peer in set(self.terms.partners(client, self.arranged)).intersection(self._survivors):
+                theirs = self.adverts[peer].round_keys[self._attempt.secret(self.terms)].tobytes()
                 add(total, wire.pair_mask(private, theirs, salt, peer, client), -wire.pair_sign(peer, client))
         values = self.terms.field.decode(total)
         bound = self.terms.largest_value * len(self._survivors)
@@ -445,7 +445,7 @@ class SumCollector:
         for holder, reply in replies.items():
             for dealer, part in zip(self._held_by(holder), reply[wire.PARTS], strict=True):
                 if holder not in self._complaints.get(dealer, ()):
-                    holders, _ = self.terms.ring(dealer, self._arranged)
+                    holders, _ = self.terms.ring(dealer, self.arranged)
                     parts[dealer][holders.index(holder) + 1] = part.tobytes()
         seeds, wrong = {}, []
         for client, known in parts.items():
@@ -475,7 +475,7 @@ class SumCollector:
         )
 
     def _is_right(self, client: int, seed: bytes) -> bool:
-        advert, at = self._adverts[client], self._attempt.secret(self.terms)
+        advert, at = self.adverts[client], self._attempt.secret(self.terms)
         if self._kind(client) == SELF:
             return keys.commitment(seed) == advert.commitments[at].tobytes()
         return keys.public_key(keys.round_key(seed)) == advert.round_keys[at].tobytes()

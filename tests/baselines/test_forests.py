@@ -83,7 +83,7 @@ def test_no_more_rows_than_asked_for_train(tmp_path: Path) -> None:
     few = {"name": "centralized", "trees": 1, "max_rows": 3, "min_leaf": 1}
     done = run(make(write_table(tmp_path), strategy=few))
     assert done.metrics["accuracy"] < 1
-    assert done.side._forest.n_nodes <= 5
+    assert done.side.forest.n_nodes <= 5
 
 
 def test_rows_that_take_endless_splits_still_make_a_forest_that_everybody_accepts(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_rows_that_take_endless_splits_still_make_a_forest_that_everybody_accept
     lines = [f"c{i % CLIENTS},{2.0**i!r},{SCHEMA['classes'][i // CLIENTS % 2]}" for i in range(120)]
     (tmp_path / "table.csv").write_text("\n".join(["client,a,kind", *lines]) + "\n")
     done = run(make(dataset, strategy={"name": "centralized", "model": "extra_trees", "trees": 3, "min_leaf": 1}))
-    assert done.side._forest.depths.max() == 40
+    assert done.side.forest.depths.max() == 40
     assert not done.failures
     assert "accuracy" in done.metrics
     with pytest.raises(DPForestError, match="depth 41 must be a whole number from 1 to 40"):
@@ -119,7 +119,7 @@ def test_every_client_alone(tmp_path: Path) -> None:
     shared = run(make(dataset, epsilon=10.0))
     for client, row in enumerate(done.clients):
         test = client_data(experiment.source, experiment.partition, experiment.evaluation, client, CLIENTS).test
-        forest = shared.side._forest  # type: ignore[attr-defined]
+        forest = shared.side.forest  # type: ignore[attr-defined]
         votes = forest.value[forest.apply(test.X)[:, client]].argmax(axis=1)
         assert row["accuracy"] == pytest.approx(accuracy_score(test.y, votes))
 

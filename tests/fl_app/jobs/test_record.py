@@ -94,7 +94,7 @@ def test_the_model_in_the_folder_is_the_one_that_was_evaluated(watch: tuple[Path
     assert forest.provenance["privacy"]["guarantee"] == done.privacy["guarantee"]
     source = done.experiment.source
     X = np.concatenate([source.load(subject).X for subject in source.subjects()])
-    np.testing.assert_allclose(forest.predict_proba(X), done.side._forest.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(forest.predict_proba(X), done.side.forest.predict_proba(X), atol=1e-6)
 
 
 def test_metrics_fit_together(watch: tuple[Path, Any]) -> None:
@@ -267,7 +267,7 @@ def test_more_clients_than_nodes_is_refused_with_the_number_to_use(tmp_path: Pat
 def test_memorization_rate_is_that_of_the_accuracies(tmp_path: Path) -> None:
     experiment = make(write_table(tmp_path), memorization=[8], epsilon=50.0)
     done = run(experiment)
-    forest, task = done.side._forest, experiment.task(CLIENTS)
+    forest, task = done.side.forest, experiment.task(CLIENTS)
     from fl_app.data import client_data
 
     # By hand: each client's tree alone on the rows that each client drew for the question.

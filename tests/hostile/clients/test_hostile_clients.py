@@ -560,7 +560,7 @@ def test_what_the_superlink_answers_for_a_node_that_is_gone_is_no_stray_reply(
 def test_order_of_replies_does_not_matter(dataset: dict[str, Any]) -> None:
     experiment = make(dataset)
     forth, back = (run_experiment(experiment, MeddlingGrid(CLIENTS, lambda r, s=step: r[::s])) for step in (1, -1))
-    np.testing.assert_array_equal(forth.side._forest.value, back.side._forest.value)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(forth.side.forest.value, back.side.forest.value)  # type: ignore[attr-defined]
 
 
 def test_metrics_agree_to_the_last_digit_whatever_the_order_of_replies(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_client_without_rows_answers_like_all_others(trust: str, scale: str) -
     run.run()
     assert not run.errors
     assert total_epsilon(run.ledgers[2].entries, 1e-5) == total_epsilon(run.ledgers[0].entries, 1e-5)
-    assert len(run.server._booster.rounds) == 3
+    assert len(run.server.booster.rounds) == 3
 
 
 @pytest.mark.parametrize("linear_share", [0.0, 0.5, 1.0])

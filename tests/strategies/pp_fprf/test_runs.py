@@ -365,8 +365,8 @@ def test_a_phase_that_does_not_exist_is_refused(phase: str | None) -> None:
 
 
 def test_a_real_node_shows_nobody_its_model(table: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    own_model = answer._own_model
-    monkeypatch.setattr(answer, "_own_model", lambda side, task, shows: own_model(side, task, shows=False))
+    own_model = answer.model_to_send
+    monkeypatch.setattr(answer, "model_to_send", lambda side, task, shows: own_model(side, task, shows=False))
     done = run(personal(table))
     assert all("kept" not in row for row in done.clients)
     # Its exact counts would show in metrics on rows that a server knows.
