@@ -12,14 +12,8 @@ from typing import Any
 import numpy as np
 
 from dpforest import __version__
-from dpforest.attacks import (
-    FALSE_POSITIVES,
-    Shadows,
-    most_area,
-    most_balanced_accuracy,
-    most_true_positives,
-)
-from dpforest.guarantee import RECORD_UNIT
+from dpforest.attacks import FALSE_POSITIVES, Shadows, most_area, most_true_positives
+from dpforest.guarantee import RECORD_UNIT, most_balanced_accuracy
 from fl_app.attack.inference import infer
 from fl_app.attack.informed import informed
 from fl_app.attack.lines import line

@@ -15,7 +15,7 @@ from dpforest.guarantee import PrivacyUnit
 from dpforest.schema import Schema
 from fl_app.data import describe_clipped, describe_dropped, is_large, user_type
 from fl_app.engine.experiment import Experiment
-from strategies.federation.evaluation import Evaluation, Joint, joint
+from strategies.federation.evaluation import Evaluation, Joint
 from strategies.federation.result import Exchange, Failure, FederatedResult
 from strategies.federation.strategy import MethodStrategy
 from strategies.federation.traffic import Traffic
@@ -112,8 +112,7 @@ def _row(exchange: Exchange) -> dict[str, Any]:
     }
     if exchange.evaluating is None:
         return row
-    if exchange.evaluation:
-        pooled = joint(exchange.evaluation)
+    if pooled := exchange.joint:
         row |= pooled.metrics
         if "scores" in pooled.sums:
             row["confusion"] = "; ".join(" ".join(map(str, line)) for line in confusion_matrix(pooled.sums))
@@ -143,7 +142,8 @@ def _words(row: dict[str, Any], side: ServerSide[Any]) -> str:
 
 def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[str, Any]]) -> dict[str, Any]:
     evaluations, schema = result.evaluation, result.side.task.schema
-    metrics = _test_metrics(evaluations, schema) if evaluations else {}
+    pooled = result.exchanges[-1].joint
+    metrics = _test_metrics(evaluations, pooled, schema) if pooled else {}
     metrics |= {
         "clients": len(result.cohort.train),
         "rounds": len(rows),
@@ -165,8 +165,7 @@ def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[st
     return finite(metrics | facts | {"trained": trained} | missing, "metrics")
 
 
-def _test_metrics(evaluations: list[Evaluation], schema: Schema) -> dict[str, Any]:
-    pooled = joint(evaluations)
+def _test_metrics(evaluations: list[Evaluation], pooled: Joint, schema: Schema) -> dict[str, Any]:
     metrics: dict[str, Any] = {**pooled.metrics, "test_rows": max(count_rows(pooled.sums), 0)}
     if schema.is_classification:
         metrics["classes"] = list(schema.classes)

@@ -14,13 +14,12 @@ from fl_app.config.compose import load_config, load_run, quoted, to_experiment
 from fl_app.engine.experiment import Experiment
 from fl_app.jobs.engine import WarmEngine
 from fl_app.jobs.expansion import expand, sweep_config
-from fl_app.jobs.job import RunAlone, objective, perform, report_failure, sweep_experiment, track_failure
+from fl_app.jobs.job import RunAlone, objective, perform, report_failure, sweep_experiment, track_failure, tracker_of
 from fl_app.jobs.launchers import BASIC, chosen, launch, search
 from fl_app.jobs.names import free_place, run_names
 from fl_app.jobs.progress import Progress
 from fl_app.jobs.record import default_output, output_base
 from fl_app.jobs.sweep_folder import COMMAND, Missing, resume_command
-from fl_app.results.mlflow import build_tracker
 from fl_app.results.rows import write_results
 from fl_app.results.run_folder import OutputError, failure_of, is_failed_try, is_finished
 from fl_app.terminal.screen import Bars, one_line_a_run
@@ -233,7 +232,7 @@ class Sweep:
     def _track(self) -> None:
         """Log what the sweep has left, where its configuration keeps track of runs."""
         try:
-            if tracker := build_tracker(self.config.tracking, self.folder, self.folder.absolute().parent):
+            if tracker := tracker_of(self.config, self.folder, self.folder):
                 tracker.log_sweep(is_whole=not self.failures)
         except DPForestError as error:
             log.warning("%s", error)

@@ -21,6 +21,7 @@ from dpforest.ledger import rounded_up
 from strategies.federation.cohort import Cohort
 from strategies.federation.evaluation import (
     Evaluation,
+    Joint,
     has_metrics,
     is_noised,
     joint,
@@ -198,6 +199,7 @@ class MethodStrategy(Strategy, Generic[R]):
         self._asked_to_evaluate: list[int] = []
         self._answered = 0
         self._evaluation: list[Evaluation] = []
+        self._joint: Joint | None = None
         self._shares_no_metrics: dict[int, str] = {}  # client: its words
         self._shares_at_end: set[int] = set()
         fits = can_be_private(plan.method, plan.protection, plan.budget.epsilon)
@@ -217,7 +219,7 @@ class MethodStrategy(Strategy, Generic[R]):
         metrics = self.aggregate_evaluate(exchange.number, replies)
         if metrics is not None:
             self._result.evaluate_metrics_clientapp[round_] = metrics
-        return replace(exchange, evaluation=self._evaluation, evaluating=traffic)
+        return replace(exchange, evaluation=self._evaluation, joint=self._joint, evaluating=traffic)
 
     def summary(self) -> None:
         """Log what every client will release over the run."""
@@ -315,9 +317,8 @@ class MethodStrategy(Strategy, Generic[R]):
         for reason in dict.fromkeys(refusals.values()):
             clients = ", ".join(str(client) for client, other in refusals.items() if other == reason)
             log.info("no test metrics of client %s: %s", clients, reason)
-        if not self._evaluation:
-            return None
-        return MetricRecord({**joint(self._evaluation).metrics})
+        self._joint = joint(self._evaluation) if self._evaluation else None
+        return MetricRecord({**self._joint.metrics}) if self._joint else None
 
     def _available(self, server_round: int) -> list[int]:
         """Clients to choose from: all, or those that are connected where an exchange needs some number of them."""

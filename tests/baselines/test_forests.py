@@ -18,7 +18,6 @@ from baselines.forests.centralized import CentralizedSettings, from_sklearn
 from dpforest.errors import DPForestError
 from dpforest.forest import pack, unpack, validate
 from dpforest.schema import Feature, Schema
-from fl_app.data import client_data
 
 
 @st.composite
@@ -118,7 +117,7 @@ def test_every_client_alone(tmp_path: Path) -> None:
     # Each client's tree is the one it would have sent, evaluated on its own rows alone.
     shared = run(make(dataset, epsilon=10.0))
     for client, row in enumerate(done.clients):
-        test = client_data(experiment.source, experiment.partition, experiment.evaluation, client, CLIENTS).test
+        test = experiment.client_data(client, CLIENTS).test
         forest = shared.side.forest  # type: ignore[attr-defined]
         votes = forest.value[forest.apply(test.X)[:, client]].argmax(axis=1)
         assert row["accuracy"] == pytest.approx(accuracy_score(test.y, votes))

@@ -268,13 +268,12 @@ def test_memorization_rate_is_that_of_the_accuracies(tmp_path: Path) -> None:
     experiment = make(write_table(tmp_path), memorization=[8], epsilon=50.0)
     done = run(experiment)
     forest, task = done.side.forest, experiment.task(CLIENTS)
-    from fl_app.data import client_data
 
     # By hand: each client's tree alone on the rows that each client drew for the question.
     accuracy: dict[int, dict[int, float]] = {}
     total: dict[int, int] = dict.fromkeys(range(CLIENTS), 0)
     for client in range(CLIENTS):
-        test = client_data(experiment.source, experiment.partition, experiment.evaluation, client, CLIENTS).test
+        test = experiment.client_data(client, CLIENTS).test
         leaves = forest.apply(test.X)
         right = {o: np.argmax(forest.value[leaves[:, o]], axis=1) == test.y for o in range(CLIENTS)}
         total = {o: total[o] + int(right[o].sum()) for o in range(CLIENTS)}

@@ -20,7 +20,6 @@ from dpforest.forest import load
 from fl_app.client_app import app as client_app
 from fl_app.commands.cli import main as dpforest
 from fl_app.config.compose import compose_config, to_experiment
-from fl_app.data import client_data
 from fl_app.engine.comparisons import add_comparison_runs
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs.record import run_job
@@ -170,7 +169,7 @@ def test_the_run_compares_and_each_model_can_be_used_alone(table: dict[str, Any]
     assert sorted(metrics["similar_users"]) == ["0", "1", "2", "3"]
     for client in range(CLIENTS):
         forest = load(folder / "model" / f"client_{client:03d}.json")
-        test = client_data(experiment.source, experiment.partition, experiment.evaluation, client, CLIENTS).test
+        test = experiment.client_data(client, CLIENTS).test
         assert (forest.predict(test.X) == test.y).mean() == pytest.approx(float(clients[client]["accuracy"]))
         assert forest.n_trees == done.clients[client]["kept"]
 
