@@ -29,30 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the table; exit code 1 if there is nothing to compare."""
-    from dpforest.errors import DPForestError
     from fl_app.report.answer import answer, in_words
     from fl_app.report.gather import gather
     from fl_app.report.tables import section_tables
 
-    try:
-        gathered = gather(options.folders)
-        for left_out in gathered.left_out:
-            print(left_out, file=sys.stderr)
-        if not gathered.sections:
-            print(f"error: no finished run in {', '.join(map(str, options.folders))}", file=sys.stderr)
-            return 1
-        for section in gathered.sections:
-            print(f"{section_tables(section)}\n")
-        answers = [answer(section) for section in gathered.sections]
-        print(in_words(answers))
-        if options.figures:
-            written = _draw(gathered, answers, options.figures)
-            print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
-    except BrokenPipeError:
-        raise
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    gathered = gather(options.folders)
+    for left_out in gathered.left_out:
+        print(left_out, file=sys.stderr)
+    if not gathered.sections:
+        print(f"error: no finished run in {', '.join(map(str, options.folders))}", file=sys.stderr)
         return 1
+    for section in gathered.sections:
+        print(f"{section_tables(section)}\n")
+    answers = [answer(section) for section in gathered.sections]
+    print(in_words(answers))
+    if options.figures:
+        written = _draw(gathered, answers, options.figures)
+        print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
     return 0
 
 

@@ -27,17 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Write the draft; exit code 1 if there is none."""
-    from dpforest.errors import DPForestError
     from fl_app.data.reading.schema_draft import FILL_IN, draft_schema, refuse_to_overwrite
 
     ask = _ask if sys.stdin.isatty() and sys.stdout.isatty() else None
-    try:
-        refuse_to_overwrite(options.out)
-        text, notes = draft_schema(options.path, options.target, tuple(options.leave_out), options.from_data, ask)
-        options.out.write_text(text, encoding="utf-8")
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    refuse_to_overwrite(options.out)
+    text, notes = draft_schema(options.path, options.target, tuple(options.leave_out), options.from_data, ask)
+    options.out.write_text(text, encoding="utf-8")
     print("\n".join([*notes, f"draft in {options.out}"]))
     if left := text.count(FILL_IN):
         then = f"dpforest data check {shlex.quote(str(options.path))} --schema {shlex.quote(str(options.out))}"

@@ -7,7 +7,6 @@ LDP document.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 EXAMPLES = """\
@@ -24,19 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Write the file; exit code 1 if it cannot be made."""
-    from dpforest.errors import DPForestError
     from dpforest.forest import save_onnx, to_nested
     from dpforest.forest.json_format import write_json
     from fl_app.results.model_file import load_model, require_forest
 
-    try:
-        forest = require_forest(load_model(options.model), "this export")
-        if options.to == "onnx":
-            save_onnx(forest, options.out)
-        else:
-            write_json(to_nested(forest), options.out)
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    forest = require_forest(load_model(options.model), "this export")
+    if options.to == "onnx":
+        save_onnx(forest, options.out)
+    else:
+        write_json(to_nested(forest), options.out)
     print(f"{forest.n_trees} trees in {options.out}")
     return 0

@@ -19,20 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Write the report and print its answer; exit code 1 if there is nothing to report."""
-    from dpforest.errors import DPForestError
     from fl_app.report.answer import in_words
     from fl_app.report.gather import gather
     from fl_app.report.page import REPORT, write_page
 
     target: Path = options.out or options.folders[0]
-    try:
-        gathered = gather(options.folders)
-        for left_out in gathered.left_out:
-            print(left_out, file=sys.stderr)
-        answers = write_page(gathered, target)
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    gathered = gather(options.folders)
+    for left_out in gathered.left_out:
+        print(left_out, file=sys.stderr)
+    answers = write_page(gathered, target)
     print(in_words(answers))
     print(f"\nreport: {target / REPORT}")
     return 0
