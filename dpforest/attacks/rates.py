@@ -87,9 +87,9 @@ def rates(scores: np.ndarray, is_member: np.ndarray, groups: np.ndarray, seed: i
     return Rates(area, accuracy, at, int(is_member.sum()), others)
 
 
-def mean_estimate(values: np.ndarray, seed: int = 0) -> Estimate:
+def mean_estimate(values: np.ndarray) -> Estimate:
     """Mean of independent values, with its interval by bootstrap."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     resampled = [values[rng.integers(len(values), size=len(values))].mean() for _ in range(_DRAWS)]
     return Estimate(float(values.mean()), *map(float, np.percentile(resampled, _ENDS)))
 
