@@ -126,7 +126,7 @@ class LdpBaggingServer(ServerSide):
         """Importances as bars, sizes of noise and what is spent, one line each."""
         assert self.forest is not None
         spent, budget = rounded_up(self._spent()), rounded_up(self.task.budget.epsilon)
-        lines = [f"{self._model.n_trees} trees", "importance:", *_bars(self.task.schema.feature_names, self.forest)]
+        lines = [f"{self.forest.n_trees} trees", "importance:", *_bars(self.task.schema.feature_names, self.forest)]
         if self._published:
             lines += self._noise.lines()
             lines.append(f"budget: the document counts epsilon {spent} so far, {budget} a round; guaranteed is none")
