@@ -1,4 +1,4 @@
-"""``python -m tests``: style, types, layers and tests, the same here as in CI."""
+"""``python -m tests``: style, types, layers, the site and tests, the same here as in CI."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ CHECKS = (
     ("format", [sys.executable, "-m", "ruff", "format", "--check", "."]),
     ("types", [sys.executable, "-m", "mypy"]),
     ("layers", ["lint-imports"]),
+    ("site", [sys.executable, "-m", "docs"]),
     ("tests", [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", *sys.argv[1:]]),
 )
 

@@ -1,4 +1,4 @@
-"""The words of `docs/glossary.md`: names of code and of settings use them, and no synonyms that were given up."""
+"""The words of the glossary: names of code and of settings use them, and no synonyms that were given up."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_prose_uses_the_words_of_the_glossary() -> None:
 
 
 def test_the_glossary_has_no_word_twice() -> None:
-    terms = re.findall(r"\*\*([^*]+)\*\*", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"))
+    terms = re.findall(r"\*\*([^*]+)\*\*", (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8"))
     assert {"client", "record", "round", "exchange", "ledger", "guarantee"} <= set(terms)
     # A grid of thresholds, and Flower's.
     assert sorted(terms) == sorted([*set(terms), "grid"])

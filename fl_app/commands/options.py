@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -27,8 +27,45 @@ from strategies.registry import get_method
 _WIDTH = 100
 
 
+class Section(NamedTuple):
+    """A group of options under some choices of strategy, data set and so on.
+
+    Parameters
+    ----------
+    group : str
+        Such as ``strategy``; empty for options that stand in none.
+    chosen : str, optional
+        The file that the group was chosen by.
+    choices : tuple of str
+        All files of the group.
+    options : tuple of (Option, str)
+        Each with the value that it then has, as an override would say it.
+    """
+
+    group: str
+    chosen: str | None
+    choices: tuple[str, ...]
+    options: tuple[tuple[Option, str], ...]
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the name of each option."""
+        return f"{self.group}." if self.options and self.group else ""
+
+
 def options_text(overrides: Sequence[str]) -> str:
     """All options under some choices of strategy, data set and so on, with the values that they then have.
+
+    Raises
+    ------
+    ConfigurationError
+        A choice does not exist.
+    """
+    return "\n".join(line for section in option_sections(overrides) for line in _lines(section))
+
+
+def option_sections(overrides: Sequence[str]) -> list[Section]:
+    """The same as `options_text`, to be shown in another form.
 
     Raises
     ------
@@ -40,21 +77,36 @@ def options_text(overrides: Sequence[str]) -> str:
         check_overrides(overrides)
         config = load_config(overrides)
         groups = option_groups(parse_overrides(overrides))
-    return "\n".join(_lines(config, groups))
-
-
-def _lines(config: DictConfig, groups: Mapping[str, list[str]]) -> Iterator[str]:
     chosen = config.hydra.runtime.choices
-    for group, kind in _kinds(config).items():
-        yield f"{group}={chosen[group]}  (there are {', '.join(groups[group])})" if group in groups else f"{group}."
-        values = config.get(group, {})
-        yield from _section(f"{group}.", kind, values, leave_out=("name",) if group in ("strategy", "dataset") else ())
-    yield "others"
-    parts = {*_kinds(config), "strategy", "dataset"}
-    yield from _section("", Experiment, config, leave_out=tuple(parts))
-    yield from _section("", RunSettings, config)
-    for group in ("experiment", "case"):
-        yield f"  {group}={chosen.get(group, 'null')}  (there are {', '.join(groups[group])})"
+
+    def section(group: str, options: Iterable[tuple[Option, str]] = ()) -> Section:
+        return Section(group, chosen.get(group), tuple(groups.get(group, ())), tuple(options))
+
+    kinds = _kinds(config)
+    named = [
+        section(group, _options(kind, config.get(group, {}), ("name",) if group in ("strategy", "dataset") else ()))
+        for group, kind in kinds.items()
+    ]
+    others = [*_options(Experiment, config, tuple({*kinds, "strategy", "dataset"})), *_options(RunSettings, config)]
+    return [*named, section("", others), *map(section, ("experiment", "case"))]
+
+
+def _lines(section: Section) -> Iterator[str]:
+    there_are = f"  (there are {', '.join(section.choices)})"
+    if section.options:
+        head = f"{section.group}={section.chosen}{there_are}" if section.choices else section.prefix
+        yield head or "others"
+        for option, value in section.options:
+            yield f"  {section.prefix}{option.name} : {option.type}, default {value}"
+            yield from textwrap.wrap(
+                f"{option.meaning} Allowed: {option.allowed}.",
+                _WIDTH,
+                initial_indent="      ",
+                subsequent_indent="      ",
+            )
+        yield ""
+    else:
+        yield f"  {section.group}={section.chosen or 'null'}{there_are}"
 
 
 def _kinds(config: DictConfig) -> dict[str, type[Settings]]:
@@ -70,17 +122,12 @@ def _kinds(config: DictConfig) -> dict[str, type[Settings]]:
     }
 
 
-def _section(
-    prefix: str, kind: type[Settings], values: Mapping[str, Any], leave_out: Sequence[str] = ()
-) -> Iterator[str]:
+def _options(
+    kind: type[Settings], values: Mapping[str, Any], leave_out: Sequence[str] = ()
+) -> Iterator[tuple[Option, str]]:
     for option in describe(kind):
-        if option.name in leave_out:
-            continue
-        yield f"  {prefix}{option.name} : {option.type}, default {_default(option, values)}"
-        yield from textwrap.wrap(
-            f"{option.meaning} Allowed: {option.allowed}.", _WIDTH, initial_indent="      ", subsequent_indent="      "
-        )
-    yield ""
+        if option.name not in leave_out:
+            yield option, _default(option, values)
 
 
 def _default(option: Option, values: Mapping[str, Any]) -> str:

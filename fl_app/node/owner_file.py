@@ -1,6 +1,6 @@
 """``node.toml``: all that the owner of a node says, in one file.
 
-Its keys are those of a node configuration (`strategies.node.consent.KEYS`), with lists where several words are meant, a
+Its keys are those of a node configuration (`strategies.node.keys.KEYS`), with lists where several words are meant, a
 ``[schema]`` of the table, and how to reach the SuperLink. Relative paths start at the file's folder.
 """
 
@@ -20,7 +20,7 @@ from flwr.app import Context, RecordDict
 from dpforest.errors import DPForestError, did_you_mean
 from fl_app.engine.node_state import state_folder
 from fl_app.engine.owner_schema import SCHEMA, OwnerSchema
-from strategies.node.consent import KEYS
+from strategies.node.keys import KEYS
 
 BUDGET = "budget.db"
 _ROOT, _KEY = "root-certificates", "private-key"

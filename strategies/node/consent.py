@@ -20,17 +20,12 @@ from dpforest.schema import Schema
 from strategies.flower_compat import is_simulated
 from strategies.method import Task, Work
 from strategies.node.budget_file import BrokenBudgetFile, BudgetFile, Outcome, Request, Spent, SpentAlready
+from strategies.node.keys import KEYS
 from strategies.plan import RunPlan
 from strategies.private_metrics import can_be_private
 
 log = logging.getLogger(__name__)
 
-KEYS = (
-    "partition-id", "data-path", "schema", "max-epsilon", "rows", "max-delta", "lifetime-epsilon", "lifetime-delta",
-    "budget-file", "max-nodes", "max-scores", "max-products", "max-seconds", "max-memory", "strategies", "units",
-    "share-metrics", "state-folder",
-)  # fmt: skip
-"""All that an owner can set in a node configuration."""
 # Flower's word, which simulations and its examples set and nothing here reads.
 _FLOWERS = "num-partitions"
 # How alike a key that is none of ours must be to one of them to be taken for a slip.

@@ -19,6 +19,6 @@ def test_the_example_finds_what_is_broken(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_page_shows_the_example() -> None:
-    (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "audit.md").read_text(), re.S)
+    (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "audit-a-run.md").read_text(), re.S)
     example = (ROOT / "examples" / "audit_a_function.py").read_text()
     assert all(line in example for line in shown.splitlines())

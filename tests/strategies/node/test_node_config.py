@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from fl_app.client_app import app
 from fl_app.engine.in_process import InProcessGrid
 from strategies.messages import ARRAYS
 from strategies.node.budget_file import BudgetFile
-from strategies.node.consent import KEYS
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +72,10 @@ def test_readme_and_the_page_on_nodes_warn_of_a_plain_supernode() -> None:
     root = Path(__file__).parents[3]
     words = {
         "README.md": "executes the ClientApp of whoever starts a run",
-        "docs/nodes.md": "installs and executes the",
+        "docs/how-to/real-nodes.md": "installs and executes the",
     }
     for page, warning in words.items():
         assert warning in " ".join((root / page).read_text(encoding="utf-8").replace("**", "").split())
-
-
-def test_readme_says_all_that_an_owner_can_set() -> None:
-    text = Path(__file__).parents[3].joinpath("README.md").read_text(encoding="utf-8")
-    table = text.split("| key | meaning |")[1].split("\n\n")[0]
-    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
-    assert [key for cell in cells for key in re.findall("`([a-z-]+)`", cell)] == list(KEYS)
 
 
 @pytest.mark.parametrize(
