@@ -22,7 +22,7 @@ from dpforest.schema import Feature, Schema
 # Standardised values are cut off here, and rounded to so many parts of 1 where trees ask them.
 FARTHEST = 3.0
 STEPS = 10
-# Ranks are told apart in so many equal parts.
+# Ranks are distinguished in so many equal parts.
 RANKS = 16
 # Standard deviation of a feature, in shares of its public range, below which it does not vary.
 SMALLEST_DEVIATION = 0.01
@@ -120,6 +120,15 @@ class OwnRows:
     def _schema(self, features: list[Feature]) -> Schema:
         schema = self.schema
         return Schema(tuple(features), classes=schema.classes, target=schema.target, target_range=schema.target_range)
+
+
+def distances(z: np.ndarray) -> np.ndarray:
+    """How far standardised values are from their mean, on either side, in the scale of `OwnRows.z`.
+
+    A linear model of them as well tells rest from movement, which both lie around the mean. Less the mean that normal
+    values have of it, over their deviation.
+    """
+    return (np.abs(z) - z.dtype.type(0.8)) / z.dtype.type(0.6)
 
 
 def class_shares(y: np.ndarray, balance: float) -> np.ndarray:

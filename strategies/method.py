@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -39,6 +40,7 @@ __all__ = [
     "Protection",
     "Public",
     "Released",
+    "Scope",
     "ServerSide",
     "Signal",
     "Task",
@@ -445,6 +447,14 @@ class Protection:
         return {"unit": self.unit.kind, "trust": self.trust.kind}
 
 
+class Scope(Enum):
+    """Whose rows make a client's model."""
+
+    FEDERATED = "its own, and what other clients send"
+    ALONE = "its own, and nothing but test metrics leaves it"
+    POOLED = "all clients' rows in one place"
+
+
 @dataclass(frozen=True)
 class Method:
     """A method under its name.
@@ -461,6 +471,8 @@ class Method:
         All units and trust models that it has a proof for; the first is the one when the experiment does not say.
     default_rounds : int
         Rounds when the experiment does not say.
+    uses_rounds : bool
+        False for a method that does the same however many rounds are asked for.
     uses_budget : bool
         False for a method that guarantees nothing whatever epsilon says: its runs have an infinite budget.
     comparison_methods : callable of settings to mapping of str to mapping
@@ -470,6 +482,8 @@ class Method:
         Raises ``DPForestError`` where something that the method of that name needs is not installed; imports nothing.
     work : callable of Task to Work, or None
         How much one message asks of a client. A real node takes part in no method that does not say.
+    scope : Scope
+        Whose rows make a client's model: reports compare a federation with what there is without one.
     style : Style, or callable of its settings as configured to Style
         Colour, mark and line in figures; by default one of a palette, by its name.
     """
@@ -480,10 +494,12 @@ class Method:
     client: Callable[[], ClientSide[Any]]
     protections: Sequence[Protection] | Callable[[Any], Sequence[Protection]]
     default_rounds: int = 1
+    uses_rounds: bool = True
     uses_budget: bool = True
     comparison_methods: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
     requires: Callable[[str], None] = lambda name: None
     work: Callable[[Task[Any]], Work] | None = None
+    scope: Scope = Scope.FEDERATED
     style: Style | Callable[[Mapping[str, Any]], Style] | None = None
 
     def __post_init__(self) -> None:

@@ -1,4 +1,8 @@
-"""A federation on one machine, from nothing: authority, keys, SuperLink, three nodes with made-up tables, three runs.
+"""
+A federation on one machine, from nothing
+=========================================
+
+Authority, keys, SuperLink, three nodes with made-up tables, three runs::
 
     python examples/federation/one_machine.py [FOLDER]
 

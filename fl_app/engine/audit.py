@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from fl_app.data import client_data
 from fl_app.engine.experiment import ConfigurationError, Experiment
 from strategies.audit import Subject
 
@@ -25,12 +24,13 @@ def subject_of(experiment: Experiment) -> Subject:
         raise ConfigurationError(
             "an audit needs rows to try, and only nodes have any: set dataset.path (or dataset.synthetic)"
         )
+    experiment.method.requires(experiment.method.name)
     clients = experiment.clients_for(experiment.partition.count(experiment.source))
     task = experiment.server_task(clients)
     trains = [client for client, role in enumerate(experiment.roles(clients)) if role == "train"]
     rows = []
     for client in trains[:_MOST_OTHERS]:
-        train = client_data(experiment.source, experiment.partition, experiment.evaluation, client, clients).train
+        train = experiment.client_data(client, clients).train
         rows.append((train.X[:_MOST_ROWS], train.y[:_MOST_ROWS]))
     public = task.public_rows() if task.public_rows else None
     noise: Literal["seeded", "secure"] = "secure" if experiment.noise == "secure" else "seeded"

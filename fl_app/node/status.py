@@ -12,6 +12,7 @@ from dpforest.files import written_whole
 from dpforest.ledger import rounded_up
 from dpforest.texts import harmless_cell
 from fl_app.node.owner_file import OwnerFile
+from fl_app.terminal.tables import aligned
 from strategies.node.budget_file import BudgetFile, RunSummary
 from strategies.node.consent import Limits
 
@@ -35,9 +36,7 @@ class NodeStatus:
 
     def text(self) -> str:
         """A table for the terminal."""
-        rows = [_COLUMNS, *(tuple(map(_cell, astuple(run))) for run in self.runs)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-        table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        table = aligned([_COLUMNS, *(tuple(map(_cell, astuple(run))) for run in self.runs)])
         (epsilon, delta), (more_epsilon, more_delta) = self.spent, self.left
         return "\n".join(
             [

@@ -172,7 +172,7 @@ figcaption { color: var(--soft); font-size: .875rem; }
 
 <h2>6. Evidence: audit and attacks</h2>
 {% if audit %}
-<p><strong>Audit</strong> of this method and budget ({{ audit.created }}, dpforest {{ audit.dpforest }}): {% if audit.claims %}claimed epsilon {{ audit.result.claim.epsilon | rounded_up }}{% if audit.result.claim.delta %} at delta {{ audit.result.claim.delta | rounded_up }}{% endif %}; measured, with {{ '%g' | format(100 * audit.result.confidence) }} per cent confidence, at least {{ "%.3f" | format(audit.result.found.epsilon) }} ({{ audit.result.found.by }}; {{ "{:,}".format(audit.result.found.repetitions) }} repetitions). {% if audit.violated %}<span class="no">The claim is refuted{% if audit.culprits %} by: {{ audit.culprits | join("; ") }}{% endif %}.</span>{% else %}The claim is not refuted, which is no proof.{% endif %}{% if audit.result.half_noise %} With half the noise it measured {{ "%.3f" | format(audit.result.half_noise.epsilon) }}: {% if audit.result.has_power %}it would have seen such a fault.{% else %}<span class="no">too weak an audit to say anything.</span>{% endif %}{% endif %}{% else %}nothing is claimed, so that there is nothing to hold.{% endif %}</p>
+<p><strong>Audit</strong> of this method and budget ({{ audit.created }}, dpforest {{ audit.dpforest }}): {% if audit.claims %}claimed epsilon {{ audit.result.claim.epsilon | rounded_up }}{% if audit.result.claim.delta %} at delta {{ audit.result.claim.delta | rounded_up }}{% endif %}; measured, with {{ '%g' | format(100 * audit.result.confidence) }} per cent confidence, at least {{ "%.3f" | format(audit.result.found.epsilon) }} ({{ audit.result.found.by }}; {{ "{:,}".format(audit.result.found.repetitions) }} repetition{{ "s" if audit.result.found.repetitions != 1 }}). {% if audit.violated %}<span class="no">The claim is refuted{% if audit.culprits %} by: {{ audit.culprits | join("; ") }}{% endif %}.</span>{% else %}The claim is not refuted, which is no proof.{% endif %}{% if audit.result.half_noise %} With half the noise it measured {{ "%.3f" | format(audit.result.half_noise.epsilon) }}: {% if audit.has_power %}it would have seen such a fault.{% else %}<span class="no">too weak an audit to say anything.</span>{% endif %}{% endif %}{% else %}nothing is claimed, so that there is nothing to hold.{% endif %}</p>
 {% else %}
 <p><strong>Audit:</strong> none was run. <code>dpforest audit</code> with the options of this run measures a lower bound of epsilon.</p>
 {% endif %}
@@ -199,7 +199,7 @@ figcaption { color: var(--soft); font-size: .875rem; }
 <table class="facts"><tbody>
 <tr><th scope="row">The run</th><td>dpforest {{ run.privacy.dpforest or "of a version that did not record its number" }}, method {{ run.method }}, {{ run.metrics.rounds | int }} round{{ "s" if run.metrics.rounds != 1 }}</td></tr>
 <tr><th scope="row">This page</th><td>dpforest {{ made_by }}{% for library, number in versions %}, {{ library }} {{ number }}{% endfor %}</td></tr>
-<tr><th scope="row">Mechanisms</th><td>In dpforest’s own methods, a proof stands beside each mechanism in the source, with a statistical test that fails when the noise is halved. Methods of other packages bring their own.</td></tr>
+<tr><th scope="row">Mechanisms</th><td>In dpforest’s own methods, a proof stands with each mechanism in the source, with a statistical test that fails when the noise is halved. Methods of other packages bring their own.</td></tr>
 </tbody></table>
 
 <h2>8. For the organisation to answer</h2>

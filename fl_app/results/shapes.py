@@ -15,7 +15,7 @@ from strategies.metrics import metrics_of
 
 _LARGEST = 1e150  # squares of such numbers can still be added up
 _LONGEST = 4096  # characters of a text, which may be a path
-_SHOWN = 60
+_MOST_CHARACTERS = 60
 _MISSING = object()
 
 
@@ -132,7 +132,7 @@ _METRICS = {
     "owner_accuracy": _of_numbers(_NUMBERS),
     "memorization_rate": _of_numbers(_each(_SCORE, dict, "a mapping to numbers")),
     "noise": _each(_MAPPING, dict, "a mapping to what the noise of each kind was"),
-    "beside": _each(_MAPPING, dict, "a mapping to what each method reached"),
+    "comparison_methods": _each(_MAPPING, dict, "a mapping to what each method reached"),
     **dict.fromkeys(("epsilon_a_round", "epsilon_counted"), _EPSILON),
     "left_out": _each(_TEXT, dict, "a mapping to text"),
     "ended_early": _TEXT,
@@ -219,6 +219,45 @@ _GUESS = {"of": _TEXT, "attack": _NAME, "needs_model": _FLAG, "cells": _INTERVAL
 _CONTROL = {"name": _NAME, "attack": _NAME, "area": _INTERVAL, "broke": _FLAG}
 
 
+_BUDGET_OF_AUDIT = {"experiment.strategy", "experiment.privacy.epsilon", "experiment.privacy.delta"}
+_RATES_OF_EVENT = {f"rates.{name}": _COUNT for name in ("hits", "draws", "false_hits", "false_draws")}
+_FOUND = {**dict.fromkeys(("epsilon", "mu"), _EPSILON), "by": _TEXT, "repetitions": _COUNT, **_RATES_OF_EVENT}
+_AUDIT = {
+    **dict.fromkeys(("method", "created", "dpforest"), _NAME),
+    **dict.fromkeys(("guarantee", "unit", "neighbours"), _TEXT),
+    **dict.fromkeys(("claims", "violated", "has_power"), _FLAG),
+    **dict.fromkeys(("culprits", "leaks"), _WORDS),
+    **dict.fromkeys(("releases", "worlds"), _LINES),
+    "result": _MAPPING,
+    "result.epsilon": _EPSILON,
+    **dict.fromkeys(("result.delta", "result.confidence"), _DELTA),
+    **dict.fromkeys(("result.violated", "result.has_power"), _FLAG),
+    "result.found": _MAPPING,
+    "result.half_noise": _or_nothing(_MAPPING),
+    "field": _or_nothing(_MAPPING),
+    "seconds": _SIZE,
+    "experiment": _MAPPING,
+    **{f"experiment.{key}": shape for key, shape in _CONFIG.items()},
+    "experiment.privacy.delta": _DELTA,
+}
+_RELEASE = {"what": _TEXT, **dict.fromkeys(("claim", "lower_bound", "half_noise"), _EPSILON)}
+_WORLD = {"name": _TEXT, "auroc": _DELTA, "note": _TEXT}
+
+
+def check_audit(found: Mapping[str, Any]) -> None:
+    """Raise `Misshapen` unless ``audit.json`` holds what reports read."""
+    place = "audit.json"
+    _check_values(place, found)
+    _check(place, found, _AUDIT, {key for key in _AUDIT if not key.startswith("experiment.")} | _BUDGET_OF_AUDIT)
+    bounds = {"found": found["result"]["found"], "half_noise": found["result"]["half_noise"], "field": found["field"]}
+    for name, bound in bounds.items():
+        if bound is not None:
+            _check(f"{place}: {name}", bound, _FOUND, _FOUND)
+    for name, shapes in (("releases", _RELEASE), ("worlds", _WORLD)):
+        for number, line in enumerate(found[name], 1):
+            _check(f"{place}: {name} {number}", line, shapes, shapes)
+
+
 def check_attack(found: Mapping[str, Any]) -> None:
     """Raise `Misshapen` unless ``attack.json`` holds what reports read."""
     place = "attack.json"
@@ -303,7 +342,7 @@ def _check(place: str, plain: Mapping[str, Any], shapes: Mapping[str, Shape], ne
 
 
 def _misshapen(place: str, key: str, value: Any, shape: Shape) -> Misshapen:
-    return Misshapen(f"{place}: {key} is {one_line(ascii(value), _SHOWN)}, and must be {shape.words}")
+    return Misshapen(f"{place}: {key} is {one_line(ascii(value), _MOST_CHARACTERS)}, and must be {shape.words}")
 
 
 def _check_values(place: str, plain: Any) -> None:
@@ -313,21 +352,21 @@ def _check_values(place: str, plain: Any) -> None:
             _check_text(place, value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             if _LARGEST < abs(value) < math.inf:
-                raise Misshapen(f"{place}: {one_line(str(value), _SHOWN)} is larger than any number there")
+                raise Misshapen(f"{place}: {one_line(str(value), _MOST_CHARACTERS)} is larger than any number there")
         elif value is not None and not isinstance(value, bool):
-            raise Misshapen(f"{place}: {one_line(ascii(value), _SHOWN)} is no text, number, list or mapping")
+            raise Misshapen(f"{place}: {one_line(ascii(value), _MOST_CHARACTERS)} is no text, number, list or mapping")
 
 
 def _check_text(place: str, text: str) -> None:
     if len(text) > _LONGEST or any("\ud800" <= character <= "\udfff" for character in text):
-        raise Misshapen(f"{place}: {one_line(ascii(text), _SHOWN)} is longer than {_LONGEST}, or not text")
+        raise Misshapen(f"{place}: {one_line(ascii(text), _MOST_CHARACTERS)} is longer than {_LONGEST}, or not text")
 
 
 def _values(place: str, plain: Any) -> Iterator[Any]:
     if isinstance(plain, Mapping):
         for key, value in plain.items():
             if not isinstance(key, str):
-                raise Misshapen(f"{place}: {one_line(ascii(key), _SHOWN)} is a key, and must be text")
+                raise Misshapen(f"{place}: {one_line(ascii(key), _MOST_CHARACTERS)} is a key, and must be text")
             yield key
             yield from _values(place, value)
     elif isinstance(plain, list):

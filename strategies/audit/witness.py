@@ -14,6 +14,8 @@ from dpforest.mechanisms import DiscreteGaussianSums, Mechanism
 from dpforest.noise import Noise, Secure, Seeded
 from dpforest.noise.base import Shape
 
+Samples = dict[tuple[str, int], list[np.ndarray]]  # by purpose and round
+
 
 class Diverged(DPForestError):
     """On neighbouring rows other mechanisms are asked, or for values of another shape."""
@@ -30,7 +32,7 @@ class Draw:
     mechanism : Mechanism
     values : ndarray
         What went into the mechanism.
-    drawn : ndarray
+    output : ndarray
         What came out of the client.
     seen : ndarray
         What a server sees of it: of a secure sum, the sum with the noise of all parties.
@@ -41,7 +43,7 @@ class Draw:
     what: str
     mechanism: Mechanism
     values: np.ndarray
-    drawn: np.ndarray
+    output: np.ndarray
     seen: np.ndarray
     group: int
 
@@ -66,14 +68,14 @@ class Recorder:
     def draw(self, what: str, mechanism: Mechanism, values: np.ndarray, noise: Noise) -> np.ndarray:
         source = noise.source if isinstance(noise, AuditNoise) else noise
         source, others = (HalvedNoise(part) if self.halved else part for part in (source, self.others))
-        drawn = mechanism._noised(values, source)
-        seen = drawn
+        output = mechanism._noised(values, source)
+        seen = output
         if isinstance(mechanism, DiscreteGaussianSums) and mechanism.shares > 1:
             zeros = np.zeros((mechanism.shares - 1, *np.shape(values)), dtype=np.int64)
-            seen = drawn + mechanism._noised(zeros, others).sum(axis=0)
+            seen = output + mechanism._noised(zeros, others).sum(axis=0)
         group = len(self.draws) if self.group is None else self.group
-        self.draws.append(Draw(what, mechanism, np.array(values), drawn, seen, group))
-        return drawn
+        self.draws.append(Draw(what, mechanism, np.array(values), output, seen, group))
+        return output
 
 
 class Replayer:
@@ -95,7 +97,7 @@ class Replayer:
         if np.shape(known.values) != np.shape(values):
             raise Diverged(f"with one record more or less {what!r} has another shape")
         self.values.append(np.array(values))
-        return known.drawn
+        return known.output
 
 
 class AuditNoise(Noise):
@@ -175,8 +177,8 @@ class Randomness:
     seed: int
     secure: bool
     public_key: tuple[int, ...] = ()
-    known: dict[tuple[str, int], list[np.ndarray]] | None = None
-    samples: dict[tuple[str, int], list[np.ndarray]] = field(default_factory=dict)
+    known: Samples | None = None
+    samples: Samples = field(default_factory=dict)
 
     def noise(self, client: int, round_: int) -> Callable[[str], Noise]:
         """What a client's task has as ``noise``."""

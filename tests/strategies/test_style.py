@@ -62,7 +62,7 @@ def test_every_method_of_the_project_has_a_style_of_its_own(styles: dict[str, St
     assert len(set(styles.values())) == len(styles)
 
 
-def test_secure_aggregation_and_published_settings_are_told_apart(styles: dict[str, Style]) -> None:
+def test_secure_aggregation_and_published_settings_are_distinguished(styles: dict[str, Style]) -> None:
     assert style_of("boost", {"trust": "shared"}) != style_of("boost", {"trust": "local"})
     published, tight = styles["one_shot_published"], styles["one_shot"]
     assert published.colour == tight.colour
@@ -82,6 +82,16 @@ def test_settings_of_one_method_have_shades_of_its_colour() -> None:
         red, green, blue = (int(variant.colour[i : i + 2], 16) for i in (1, 3, 5))
         assert red <= green < blue
     assert len({(variant.marker, variant.line, variant.colour) for variant in variants}) == 4
+
+
+def test_no_variant_takes_the_marks_of_the_other_kind(styles: dict[str, Style]) -> None:
+    """Two depths of a published setting and of the one with a guarantee: four settings in one figure."""
+    for name in ("one_shot", "fext", "ldp_bagging", "pp_fprf", "pp_fgrf"):
+        tight, published = ([styles[each].variant(n) for n in range(4)] for each in (name, f"{name}_published"))
+        assert {style.line for style in published} == {"--"}
+        assert "--" not in {style.line for style in tight}
+        assert not {style.marker for style in tight} & {"s", "P", "X"}, "which are of published settings"
+        assert len(set(tight + published)) == 8
 
 
 def test_epsilons_of_one_method_differ_also_in_grey() -> None:

@@ -18,7 +18,7 @@ from fl_app.report.papers.published import published_on, source_of
 from fl_app.report.sections import Section
 from fl_app.results.finished import FinishedRun
 from fl_app.results.rows import distinct_columns
-from fl_app.results.text import columns
+from fl_app.terminal.tables import columns
 from strategies.registry import style_of
 
 # What the paper varies, one at a time: its figures 2 to 5.
@@ -65,7 +65,7 @@ def user_figures(section: Section) -> Iterator[tuple[str, Figure | list[Row]]]:
         yield f"each-{name}", _user_rows(at_base)
 
 
-def user_table(section: Section) -> str:
+def user_table(section: Section, width: int | None = None) -> str:
     """Mean accuracy over users and seeds of each type of user, a line a setting and method; empty without such runs."""
     lines = []
     groups = _groups(section)
@@ -90,7 +90,7 @@ def user_table(section: Section) -> str:
     most = max(map(len, lines))
     kinds = max(map(_types, groups.values()), key=len)
     header = ["users of", *(_short(key) for key in _VARIED), "runs", "method", *kinds]
-    return columns(header, [line + [""] * (most - len(line)) for line in lines])
+    return columns(header, [line + [""] * (most - len(line)) for line in lines], width)
 
 
 def _groups(section: Section) -> dict[str, list[_Point]]:
@@ -98,10 +98,11 @@ def _groups(section: Section) -> dict[str, list[_Point]]:
     distinct = [name for name in distinct_columns([run.row for run in section.runs]) if name not in _VARIED]
     groups: dict[str, list[_Point]] = {}
     for run in section.runs:
-        if not {"beside", "accuracy"} <= run.metrics.keys() or not all(_is_number(run.row.get(key)) for key in _VARIED):
+        varied: list[Any] = [run.row.get(key) for key in _VARIED]
+        if not (_comparison_methods(run) and "accuracy" in run.metrics and all(map(_is_number, varied))):
             continue
         parts = [f"{name.split('.')[-1]}={run.row[name]}" for name in distinct if name in run.row]
-        point = _Point(run, _users(run), {key: float(run.row[key]) for key in _VARIED})
+        point = _Point(run, _users(run), dict(zip(_VARIED, map(float, varied), strict=True)))
         groups.setdefault(" ".join([run.dataset, *parts]), []).append(point)
     return dict(sorted(groups.items()))
 
@@ -110,11 +111,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not math.isnan(value)
 
 
+def _comparison_methods(run: FinishedRun) -> dict[str, str]:
+    """The columns of clients with the accuracy of other methods, and which method's it is."""
+    return {name: name.removeprefix("accuracy_") for name in map(str, run.clients) if name.startswith("accuracy_")}
+
+
 def _users(run: FinishedRun) -> list[_User]:
-    columns_of = {
-        name: name.removeprefix("accuracy_") for name in map(str, run.clients) if name.startswith("accuracy_")
-    }
-    columns_of["accuracy"] = run.method
+    columns_of = {**_comparison_methods(run), "accuracy": run.method}
     users = []
     for line in run.clients.to_dict("records"):
         kind = line.get("type")

@@ -88,7 +88,7 @@ def test_the_page_is_whole_and_needs_no_network(sweep: Path) -> None:
         if link.startswith("#"):
             assert link[1:] in checker.ids
         else:
-            assert (sweep / link).is_file(), "files for a paper lie beside the page"
+            assert (sweep / link).is_file(), "files for a paper lie next to the page"
     assert "link" not in checker.tags
     assert checker.tags.count("svg") == len(list((sweep / "figures").rglob("*.svg")))
 
@@ -96,8 +96,9 @@ def test_the_page_is_whole_and_needs_no_network(sweep: Path) -> None:
 def test_every_figure_is_there_as_svg_and_png(sweep: Path) -> None:
     names = {path.stem for path in (sweep / "figures").rglob("*.svg")}
     assert names == {path.stem for path in (sweep / "figures").rglob("*.png")}
-    beginnings = ("answer", "epsilon-", "convergence-", "clients", "confusion-1", "confusion-no-privacy", "labels-",
-                  "importance-", "importance-map-", "memorization-", "costs", "rounds-", "alone-")  # fmt: skip
+    beginnings = ("tradeoff", "answer", "epsilon-", "convergence-", "clients", "confusion-1", "confusion-no-privacy",
+                  "labels-", "importance-", "importance-map-", "memorization-", "costs", "rounds-",
+                  "alone-")  # fmt: skip
     drawn = [start for start in beginnings if any(name.startswith(start) for name in names)]
     # Label shares are drawn from the data of a whole configuration, which made-up runs lack.
     assert set(beginnings) - set(drawn) <= {"labels-", "alone-"}
@@ -223,7 +224,7 @@ def test_marks_without_a_guarantee_are_hollow_and_units_apart(tmp_path: Path) ->
     assert text.count("fill: #ffffff; stroke: #009e73") > 0, "the published setting of fext is hollow"
 
 
-def test_published_megabytes_stand_beside_our_own(tmp_path: Path) -> None:
+def test_published_megabytes_stand_next_to_our_own(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "fedavg", noised=False, dataset={"name": "hapt"})
     ((_, figure),) = costs(gather([tmp_path]).sections[0])
     left, right = figure.axes
@@ -247,7 +248,7 @@ def test_an_epsilon_that_a_source_counts_otherwise_is_marked(
     (found,) = [values for values in published_for(dataset, split) if values[1:] == line]
     assert found[0].startswith(f"{source} (epsilon a round, no valid guarantee")
     assert source_of(published("liu2022_wisdm")) == "Liu et al. 2022, table 4 (phone, epsilon 1 a tree)"
-    assert not published_for(dataset, "subject"), "values stand only beside the split that they were measured with"
+    assert not published_for(dataset, "subject"), "values stand only next to the split that they were measured with"
 
 
 def test_nothing_is_cut_off_a_figure_whose_title_is_longer_than_its_axes(tmp_path: Path) -> None:
