@@ -15,6 +15,7 @@ from dpforest.settings import quoted
 from fl_app.report.statistics import FEWEST_SEEDS
 from fl_app.results.finished import PRIVATE
 from fl_app.results.text import columns, decimals, human_bytes
+from strategies.method import Scope
 
 if TYPE_CHECKING:
     from fl_app.report.answer import Answer, Contender
@@ -155,7 +156,13 @@ class Sought:
         """A sentence a panel."""
         if self.why:
             return [self.why]
-        return [self._panel_words(panel) for panel in self.panels]
+        own = next((other for other in self.answer.references if other.scope is Scope.ALONE), None)
+        alone = []
+        if own is not None and own.score.mean >= self.score:
+            alone = [
+                f"Each client alone, without privacy and sending nothing, reaches it: {own.setting}, {own.score.words}."
+            ]
+        return [*(self._panel_words(panel) for panel in self.panels), *alone]
 
     def _panel_words(self, panel: PanelReach) -> str:
         text = f"For {self.said} per {panel.panel}: "
