@@ -252,8 +252,8 @@ def _reach(answer: Answer, at: dict[float, Contender], score: float) -> Reach | 
     least = next((epsilon for epsilon, own in at.items() if own.score.mean >= score), None)
     if least is None:
         return None
-    shown = {epsilon: own.score.shown if own.score.n > 1 else (own.score.mean,) * 2 for epsilon, own in at.items()}
-    could_be = tuple(next((e for e, ends in shown.items() if ends[end] >= score), None) for end in (1, 0))
+    spreads = {epsilon: own.score.spread if own.score.n > 1 else (own.score.mean,) * 2 for epsilon, own in at.items()}
+    could_be = tuple(next((e for e, ends in spreads.items() if ends[end] >= score), None) for end in (1, 0))
     below = max((epsilon for epsilon in at if epsilon < least), default=None)
     loses = next((epsilon for epsilon, own in at.items() if epsilon > least and own.score.mean < score), None)
     frame, own = answer.section.frame, at[least]

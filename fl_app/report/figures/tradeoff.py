@@ -76,7 +76,7 @@ def _column(axes: Axes, place: int, contender: Contender, colour: str, ties: boo
     height = max(score.mean, 0.0)
     axes.bar(place, height, width=0.8, color=colour, zorder=1)
     _spread(axes, place, score)
-    top = max([height, *(end for end in score.shown if not math.isnan(end))])
+    top = max([height, *(end for end in score.spread if not math.isnan(end))])
     above: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "bottom"}
     paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1}  # lines end before a score
     axes.annotate(f"{'≈ ' if ties else ''}{score.mean:z.2f}", (place, top), xytext=(0, 8), fontsize=_SCORE,
@@ -94,9 +94,9 @@ def _column(axes: Axes, place: int, contender: Contender, colour: str, ties: boo
 def _spread(axes: Axes, place: int, score: Interval) -> None:
     """Few seeds as dots, which no interval may stand for; of more the interval, inside of what the metric may be."""
     if score.is_range:
-        shown = [max(value, 0.0) for value in score.values]
-        axes.plot([place] * len(shown), shown, marker="o", markersize=7, linestyle="none", color="#fefefe",
+        values = [max(value, 0.0) for value in score.values]
+        axes.plot([place] * len(values), values, marker="o", markersize=7, linestyle="none", color="#fefefe",
                   markeredgecolor="#010101", zorder=2)  # fmt: skip
         return
-    low, high = (max(end, 0.0) for end in score.shown)
+    low, high = (max(end, 0.0) for end in score.spread)
     axes.vlines(place, low, high, color="#010101", linewidth=3, zorder=2)
