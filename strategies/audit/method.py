@@ -197,7 +197,8 @@ class Sample:
 
     def scores_of(self, what: str) -> CanaryScores:
         """Of one release."""
-        return CanaryScores(*(np.array([part.get(what, 0.0) for part in self.parts[side]]) for side in (1, 0)))
+        outside, inside = (np.array([part.get(what, 0.0) for part in side]) for side in self.parts)
+        return CanaryScores(inside, outside)
 
     def __len__(self) -> int:
         return min(map(len, self.totals))
