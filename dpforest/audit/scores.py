@@ -56,7 +56,7 @@ class CanaryScores:
         They are too few, or not all are numbers.
     """
 
-    def __init__(self, inside: np.ndarray, outside: np.ndarray, every: int = CHOOSING) -> None:
+    def __init__(self, inside: np.ndarray, outside: np.ndarray, *, every: int = CHOOSING) -> None:
         self._every = every
         self.inside, self.outside = (np.asarray(scores, dtype=np.float64).ravel() for scores in (inside, outside))
         for scores in (self.inside, self.outside):

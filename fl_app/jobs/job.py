@@ -28,12 +28,19 @@ from fl_app.results.run_folder import is_failed_try, write_failure
 from fl_app.terminal.quiet import quiet_frameworks
 from fl_app.terminal.screen import log_to_screen
 from strategies.method import TooFewClients
+from strategies.registry import get_method
 
 log = logging.getLogger("fl_app")
 
 
 def sweep_experiment(config: DictConfig) -> Experiment:
-    """The experiment of a run of a sweep: without a budget, where none makes a difference."""
+    """The experiment of a run of a sweep: without a budget or a number of rounds, where none makes a difference.
+
+    A sweep says them for all its methods at once.
+    """
+    if config.rounds is not None and not get_method(str(config.strategy.name)).uses_rounds:
+        config = config.copy()
+        config.rounds = None
     experiment = to_experiment(config)
     return experiment if experiment.method.uses_budget else dataclasses.replace(experiment, privacy=Privacy(math.inf))
 

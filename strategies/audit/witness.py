@@ -125,6 +125,9 @@ class AuditNoise(Noise):
     def discrete_laplace(self, scale: float, shape: Shape) -> np.ndarray:
         return self.source.discrete_laplace(scale, shape)
 
+    def discrete_laplace_share(self, scale: float, shares: int, shape: Shape) -> np.ndarray:
+        return self.source.discrete_laplace_share(scale, shares, shape)
+
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
         return self.source.discrete_gaussian(sigma, shape)
 

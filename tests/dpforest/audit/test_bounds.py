@@ -92,7 +92,7 @@ def test_so_many_repetitions_can_refute_a_claim_and_one_less_cannot(epsilon: flo
 def test_the_event_is_chosen_on_some_repetitions_and_counted_on_the_others(every: int) -> None:
     inside, outside = np.zeros(20), np.zeros(20)
     inside[::every] = 5.0  # only where it is chosen
-    scores = CanaryScores(inside, outside, every)
+    scores = CanaryScores(inside, outside, every=every)
     assert scores.event(ErrorRates.mu) == Event(5.0)
     counted = 20 - 20 // every
     assert scores.rates(Event(5.0)) == ErrorRates(0, counted, 0, counted)

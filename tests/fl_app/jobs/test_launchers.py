@@ -25,7 +25,7 @@ def table(tmp_path: Path) -> list[str]:
     """Options of a small table, in process."""
     dataset: dict[str, Any] = write_table(tmp_path)
     options = [f"dataset.{key}={value}" for key, value in dataset.items() if key != "name"]
-    return ["engine.kind=in_process", "dataset=table", *options, "strategy.depth=2"]
+    return ["engine.kind=in_process", "references=false", "dataset=table", *options, "strategy.depth=2"]
 
 
 @pytest.fixture

@@ -171,7 +171,14 @@ def test_a_tracker_that_fails_spoils_no_run(
 def test_a_sweep_leaves_its_report_and_failed_runs(recorder: Recorder, tmp_path: Path) -> None:
     table = [f"dataset.{key}={value}" for key, value in write_table(tmp_path).items() if key != "name"]
     folder = tmp_path / "sweep"
-    options = ["engine.kind=in_process", "tracking=mlflow", f"output={folder}", "dataset=table", *table]
+    options = [
+        "engine.kind=in_process",
+        "tracking=mlflow",
+        "references=false",
+        f"output={folder}",
+        "dataset=table",
+        *table,
+    ]
     assert dpforest(["sweep", *options, "strategy.depth=2,-3"]) == 1
     by_name = {run["name"]: run for run in recorder.runs.values()}
     assert by_name["01_depth-2"]["ended"] == "FINISHED"
@@ -217,7 +224,7 @@ def test_the_real_mlflow_takes_a_sweep_and_loads_its_model(tmp_path: Path, monke
     table = [f"dataset.{key}={value}" for key, value in write_table(tmp_path).items() if key != "name"]
     folder = tmp_path / "it's <1>"
     output = "output='" + str(folder).replace("'", "\\'") + "'"
-    options = ["engine.kind=in_process", "tracking=mlflow", output]
+    options = ["engine.kind=in_process", "tracking=mlflow", "references=false", output]
     assert dpforest(["sweep", *options, "dataset=table", *table, "strategy.depth=2,-3"]) == 1
     client = mlflow.MlflowClient(tracking_uri=(tmp_path / "mlruns").as_uri())
     found = client.search_runs([client.get_experiment_by_name("dpforest").experiment_id])

@@ -233,7 +233,7 @@ def test_what_no_mechanism_has_let_through_is_found(fault: str, said: str, monke
 
 
 def test_a_method_from_outside_is_audited_the_same_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    package = Path(__file__).parents[2] / "packages" / "majority_votes"
+    package = Path(__file__).parents[3] / "examples" / "own_method"
     info = tmp_path / "majority_votes-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: majority_votes\nVersion: 1.0\n")
