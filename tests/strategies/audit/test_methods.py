@@ -64,7 +64,7 @@ UNPROTECTED: dict[str, dict[str, Any]] = {
     "pp_fgrf": {**GROWN, "accounting": "published", "epsilon": 1.0},
 }
 _OF_RUN = ("epsilon", "delta", "rounds", "clients", "unit", "trust")
-NETWORKS = ("dp_sgd", "dp_fedavg")
+NETWORKS = ("dp_sgd", "dp_fedavg", "fedavg")
 
 
 def subject(name: str, case: dict[str, Any], secure: bool = False) -> Subject:
@@ -135,9 +135,16 @@ def test_a_client_is_hidden_as_a_whole() -> None:
     assert worlds == ["a client whose rows are all at the bounds", "your client 0"]
 
 
-def test_who_noises_single_records_out_of_sight_is_refused() -> None:
-    with pytest.raises(DPForestError, match="central_dp_ebm cannot be audited: clients entrust the server with single"):
-        audited("central_dp_ebm", GAUSSIAN, 100)
+@pytest.mark.parametrize("name", ["central_dp_ebm", "boost, trusted server"])
+def test_a_server_that_is_trusted_with_more_than_models_is_refused(name: str) -> None:
+    with pytest.raises(DPForestError, match=r"cannot be audited: clients entrust the server with what no mechanism"):
+        audited(name, {"trust": "central", **GAUSSIAN}, 100)
+
+
+def test_who_entrusts_the_server_and_claims_nothing_shows_what_leaks() -> None:
+    found = audited("fedavg", {"rounds": 1, "hidden": [], "epsilon": 1.0}, 40)
+    assert not found.claims
+    assert found.result.found.repetitions == 40
 
 
 def test_who_sends_nothing_has_nothing_to_audit() -> None:
