@@ -32,6 +32,7 @@ METHODS = (
         protections=(
             Protection(RECORD_UNIT, Trust("nothing but test metrics leaves a client", kind=TrustModel.LOCAL)),
         ),
+        uses_rounds=False,
         uses_budget=False,
         scope=Scope.ALONE,
         style=Style("#857A00", "P", "--"),
