@@ -111,7 +111,7 @@ def test_sums_that_clients_share_the_noise_of_are_seen() -> None:
 
 def test_coins_decide_who_is_in_and_scores_follow_from_what_went_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guesses that know nothing are right half the time."""
-    monkeypatch.setattr("strategies.audit.one_run._Game.scores", lambda self, run, jobs: np.zeros(len(self.coins)))
+    monkeypatch.setattr("strategies.audit.one_run.matched", lambda traces, seen: np.zeros(len(traces)))
     found = audited(subject("one_shot", Budget(1.0), depth=2, trees=1))
     assert found.result.lower_bound == 0.0
     assert not found.has_power
