@@ -22,8 +22,9 @@ from dpforest.settings import Range, check_setting
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
-    """Base of the classifiers; subclasses also set ``classes`` and ``class_weight`` in ``__init__``, ``classes_`` in
-    ``fit``.
+    """Base of the classifiers.
+
+    Subclasses also set ``classes`` and ``class_weight`` in ``__init__``, ``classes_`` in ``fit``.
     """
 
     classes: Any

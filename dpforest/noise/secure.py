@@ -13,7 +13,13 @@ from dpforest.noise.base import Noise, Shape, check_scale
 
 
 class Secure(Noise):
-    """Cryptographically secure noise without a seed."""
+    """Cryptographically secure noise without a seed.
+
+    Examples
+    --------
+    >>> Secure().discrete_laplace(2.0, 3).dtype.name
+    'int64'
+    """
 
     def discrete_laplace(self, scale: float, shape: Shape) -> np.ndarray:
         check_scale(scale)

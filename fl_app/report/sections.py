@@ -90,9 +90,7 @@ class Section:
 
     @cached_property
     def note(self) -> str:
-        """Which methods have no score on a public part of the test rows, where some have; which runs ended early, and
-        which have no score.
-        """
+        """Which methods have no score on public test rows, where some have; which runs ended early or have no score."""
         shares = {run.setting: float(run.config["evaluation"].get("public_share", 0)) for run in self.runs}
         partly = [
             f"{setting} is evaluated on a random {1 - share:.0%} of the test rows: the others are public to its server."
@@ -118,8 +116,9 @@ class Section:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The runs' lines of ``results.csv``, with ``setting``, ``state``, ``draw``, ``per``, the unit's name, and
-        ``panel``.
+        """The runs' lines of ``results.csv``, with their ``setting``, ``state``, ``draw``, ``panel`` and ``per``.
+
+        ``per`` is the unit's name.
         """
         return pd.DataFrame(
             run.row
@@ -137,8 +136,9 @@ class Section:
 
     @cached_property
     def panels(self) -> list[str]:
-        """What runs with a budget are compared under, each with its own panel and answer: records first, and whom one
-        has to trust least.
+        """What runs with a budget are compared under, each with its own panel and answer.
+
+        Records are first, and whom one has to trust least.
         """
         budgeted = [run for run in self.runs if run.state != OPEN]
         return list(dict.fromkeys(map(self._panel, sorted(budgeted, key=_place))))
@@ -173,8 +173,9 @@ class Section:
 
     @cached_property
     def clients(self) -> pd.DataFrame:
-        """One line a run and client: ``number`` of the run in ``runs``, its ``assignment``, ``client``, ``test_rows``
-        and its metrics.
+        """One line a run and client, with ``number`` of the run in ``runs``, ``assignment``, ``client`` and metrics.
+
+        ``test_rows`` is their number.
         """
         runs = enumerate(self.runs)
         return pd.concat(
@@ -183,8 +184,9 @@ class Section:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Each setting as figures and tables name it that have all of them: with its unit where that is not the same
-        for all, and whether it has no valid guarantee.
+        """Each setting as figures and tables name it that have all of them.
+
+        With its unit where that is not the same for all, and whether it has no valid guarantee.
         """
         budgeted = self.frame[self.frame["state"] != OPEN]
         several = budgeted["per"].nunique() > 1
