@@ -13,7 +13,14 @@ from dpforest import __version__  # noqa: E402
 project = "dpforest"
 author = copyright = "The dpforest developers"
 version = release = __version__
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "myst_parser", "directives"]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+    "directives",
+]
 exclude_patterns = ["_build", "README.md"]
 default_role = "py:obj"
 
@@ -26,6 +33,17 @@ autodoc_typehints = "none"  # the sections "Parameters" and "Returns" say the ty
 autodoc_default_options = {"members": True}
 autodoc_preserve_defaults = True
 numpydoc_show_class_members = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "examples",
+    "filename_pattern": r"examples/[a-z_]+\.py$",  # not those in folders, which start processes
+    "ignore_pattern": r"^_",
+    "within_subsection_order": "FileNameSortKey",
+    "nested_sections": False,
+    "download_all_examples": False,
+    "show_signature": False,
+}
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"dpforest {version}"

@@ -1,4 +1,4 @@
-"""JSON and YAML that somebody else wrote, as plain data that all code behind can work with."""
+"""JSON and YAML that somebody else wrote, as plain data that all code behind can work with; and words for cells."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 
 import yaml
 
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, printable
 
 # The C parser, where PyYAML was built with it: ten times as fast.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 60  # levels; far less than what Python can walk
 _LARGEST = 10**300
 _MOST = 10_000_000
+_LINE_ENDS = "\t\r\n"
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # beginnings of a cell that spreadsheets calculate; some wide
 
 
 class BadText(DPForestError):
@@ -84,3 +86,13 @@ def check_plain(plain: Any, most: int = _MOST) -> None:
                 left += [(part, depth + 1) for part in value.values()]
         if size > most:
             raise BadText(f"more than {most} values and characters: write less, and no aliases that multiply")
+
+
+def harmless_cell(text: str) -> str:
+    """Words of others as a cell of a table that no spreadsheet calculates and no terminal obeys; a number stays one."""
+    text = printable(text, but=_LINE_ENDS)  # a cell with those is quoted
+    try:
+        float(text)  # "-1" is a word as any other
+    except ValueError:
+        return f"'{text}" if text.startswith(_FORMULA) else text
+    return text

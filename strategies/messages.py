@@ -18,6 +18,7 @@ ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
 LONGEST = 500  # characters that are shown of what a client says
 UNPROTECTED = "unprotected"
 AT_END = "at-end"
+PHASE = "phase"  # the setting that says what of secure aggregation is asked for
 _MAX_DIMENSIONS = 8
 # Names, kinds and bytes of the arrays that this process has read last, and what they are.
 _last_read: tuple[list[tuple[str, str, bytes]], dict[str, np.ndarray]] = ([], {})
@@ -25,6 +26,10 @@ _last_read: tuple[list[tuple[str, str, bytes]], dict[str, np.ndarray]] = ([], {}
 
 class BadMessage(DPForestError):
     """A message does not have the form that the protocol gives it."""
+
+
+class Declined(DPForestError):
+    """A client will not do what a message asks, by what it knows but rows; a server may read why."""
 
 
 class RowsChanged(DPForestError):

@@ -10,8 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from flwr.app import RecordDict
@@ -25,6 +26,9 @@ from dpforest.settings import Settings
 from strategies.style import Style, palette_style
 from strategies.updates import Arrays, Entrusted, Public, Released, Unprotected, Update
 
+if TYPE_CHECKING:
+    from strategies.secure_aggregation.fellows import Identity
+
 __all__ = [
     "Arrays",
     "Charges",
@@ -36,6 +40,7 @@ __all__ = [
     "Protection",
     "Public",
     "Released",
+    "Scope",
     "ServerSide",
     "Signal",
     "Task",
@@ -133,6 +138,8 @@ class ClientTask(Task[S_co]):
     simulated : bool
         Whether the node is simulated, where what it answers reaches a researcher who has all rows anyway. On a real
         node, test metrics reach the server: nothing that training rows decide without a mechanism may show in them.
+    identity : Identity, optional
+        What the node signs secure sums with, and whom its owner accepts in them.
     """
 
     client: int = field(default=0, kw_only=True)
@@ -143,6 +150,7 @@ class ClientTask(Task[S_co]):
     state: RecordDict = field(default_factory=RecordDict, kw_only=True)
     config: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     simulated: bool = field(default=False, kw_only=True)
+    identity: Identity | None = field(default=None, kw_only=True)
 
     @staticmethod
     def of(task: Task[S], **own: Any) -> ClientTask[S]:
@@ -409,11 +417,14 @@ class Protection:
     by_client_alone : bool
         Whether the client's own mechanisms cover all that it sends, whatever the server does. A real node takes part
         in anything else only if its owner has named the method in the node configuration.
+    among_known : Trust, optional
+        Who must be trusted by a client whose owner lists the fellows that it accepts in secure sums.
     """
 
     unit: Unit
     trust: Trust
     by_client_alone: bool = False
+    among_known: Trust | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.unit, Unit) and isinstance(self.trust, Trust) and self.unit.kind and self.trust.kind):
@@ -424,9 +435,10 @@ class Protection:
     def __str__(self) -> str:
         return f"privacy.unit={self.unit.kind} privacy.trust={self.trust.kind}"
 
-    def ledger(self, budget: Budget, schema: Schema) -> Ledger:
+    def ledger(self, budget: Budget, schema: Schema, knows_fellows: bool = False) -> Ledger:
         """A client's ledger at the beginning of a run: what is unprotected from the start is what its schema shows."""
-        ledger = Ledger(budget, self.unit, self.trust)
+        trust = self.among_known if knows_fellows and self.among_known else self.trust
+        ledger = Ledger(budget, self.unit, trust)
         if schema.leak:
             ledger.unprotected(schema.leak, FROM_DATA)
         return ledger
@@ -434,6 +446,14 @@ class Protection:
     def for_task(self) -> dict[str, Any]:
         """What a `Task` is given of it."""
         return {"unit": self.unit.kind, "trust": self.trust.kind}
+
+
+class Scope(Enum):
+    """Whose rows make a client's model."""
+
+    FEDERATED = "its own, and what other clients send"
+    ALONE = "its own, and nothing but test metrics leaves it"
+    POOLED = "all clients' rows in one place"
 
 
 @dataclass(frozen=True)
@@ -452,6 +472,8 @@ class Method:
         All units and trust models that it has a proof for; the first is the one when the experiment does not say.
     default_rounds : int
         Rounds when the experiment does not say.
+    uses_rounds : bool
+        False for a method that does the same however many rounds are asked for.
     uses_budget : bool
         False for a method that guarantees nothing whatever epsilon says: its runs have an infinite budget.
     comparison_methods : callable of settings to mapping of str to mapping
@@ -461,6 +483,8 @@ class Method:
         Raises ``DPForestError`` where something that the method of that name needs is not installed; imports nothing.
     work : callable of Task to Work, or None
         How much one message asks of a client. A real node takes part in no method that does not say.
+    scope : Scope
+        Whose rows make a client's model: reports compare a federation with what there is without one.
     style : Style, or callable of its settings as configured to Style
         Colour, mark and line in figures; by default one of a palette, by its name.
     """
@@ -471,10 +495,12 @@ class Method:
     client: Callable[[], ClientSide[Any]]
     protections: Sequence[Protection] | Callable[[Any], Sequence[Protection]]
     default_rounds: int = 1
+    uses_rounds: bool = True
     uses_budget: bool = True
     comparison_methods: Callable[[Any], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
     requires: Callable[[str], None] = lambda name: None
     work: Callable[[Task[Any]], Work] | None = None
+    scope: Scope = Scope.FEDERATED
     style: Style | Callable[[Mapping[str, Any]], Style] | None = None
 
     def __post_init__(self) -> None:

@@ -450,9 +450,12 @@ def joint_metrics(parts: Iterable[Sums]) -> dict[str, float]:
 
 
 def finite(plain: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Plain data without the numbers that JSON cannot hold; those that are left out are named in the log."""
+    """Plain data without the numbers that JSON cannot hold; those that are left out are named in the log.
+
+    Numbers of NumPy become Python's, and arrays lists: a method may report any of them.
+    """
     kept = {}
-    for name, value in plain.items():
+    for name, value in _plain(plain).items():
         if isinstance(value, Mapping):
             kept[name] = finite(value, f"{where}: {name}")
         elif _is_finite(value):
@@ -460,6 +463,15 @@ def finite(plain: Mapping[str, Any], where: str) -> dict[str, Any]:
         else:
             log.warning("%s: %s is left out, as there is no number for it", where, name)
     return kept
+
+
+def _plain(value: Any) -> Any:
+    """What NumPy has, as Python has it, also inside of lists and mappings."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _is_finite(value: Any) -> bool:

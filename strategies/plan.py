@@ -176,9 +176,9 @@ class MethodPlan:
         """`task`, with the public rows that a server may see."""
         return replace(self.task(clients), public_rows=self.public_rows)
 
-    def cohort(self, nodes: Mapping[int, int]) -> Cohort:
+    def cohort(self, nodes: Mapping[int, int], connected: int) -> Cohort:
         """All nodes train, and test on rows of their own."""
-        return choose_cohort(nodes, ["train"] * len(nodes))
+        return choose_cohort(nodes, ["train"] * (max(nodes) + 1))
 
     def with_rounds(self, rounds: int) -> MethodPlan:
         """The same plan with another number of rounds."""

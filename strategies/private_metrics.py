@@ -29,6 +29,13 @@ with a server that chooses when to ask, and about which model. `dpforest.ledger.
 parts. Over several runs a record stays on its side (the key is kept), so epsilons and deltas of runs add up as without
 metrics, and a run is charged once.
 
+*Noised once.* Under ``privacy.trust=shared`` the nodes send these numbers into one more secure sum, with keys of its
+own, and each adds a share of the noise: n - d - c of them have that of one node together, as for the sums of training
+(`strategies.secure_aggregation.sharing`). Then the release is the sum over nodes; who sees it sees what one node with
+all their test records would have sent, and a record moves it as it moves its own node's numbers. So the above holds
+with the sum in the place of a node's answer, under the trust model of the run. A node answers in one way or in the
+other, once a run: its ledger has one line. Steps are coarser, for shares of less noise a number.
+
 *Where it does not hold.* Rows of somebody's own loading code (`strategies.node.app.LocalRows`) are divided by that
 code: it must put each record on its side by that record alone. A record that is in both parts costs both, 2 epsilon,
 and one that moves others costs more. In simulations rows are held out at random and by class, so that a record more may
@@ -51,17 +58,18 @@ from dpforest.errors import DPForestError
 from dpforest.guarantee import PrivacyUnit
 from dpforest.ledger import TEST_ROWS, Entry
 from dpforest.schema import MOST_ROWS, Schema
-from strategies.method import ClientSide, ClientTask, Method, Protection
+from strategies.method import ClientSide, ClientTask, Method, Protection, Task
 from strategies.metrics import Sums, add_sums
 
 if TYPE_CHECKING:
     from dpforest.mechanisms import DiscreteLaplaceCounts
+    from strategies.secure_aggregation.sharing import SecureTerms
 
 WHAT = "test metrics"
 NOISED = "noised"  # the metric of a reply that holds them
 LAST = "last"  # the setting of a message that says that the run ends with it
 _NOTE = "of test rows, which no line about training is about: the worse of both counts"
-_STEPS = 1 << 20
+_STEPS, _STEPS_OF_SHARES = 1 << 20, 1 << 12
 # Shares of the noised vector's sensitivity: rows, target, its square, squared error, absolute error.
 _PARTS = np.array([0.1, 0.1, 0.15, 0.4, 0.25])
 _LARGEST = 1 << 62
@@ -77,17 +85,27 @@ class PrivateSums:
     schema : Schema
     epsilon : float
         Finite, above 0.
+    shares : int
+        Of how many nodes' noise the sum of all nodes has enough; 1 where each adds all itself.
     """
 
     schema: Schema
     epsilon: float
+    shares: int = 1
+
+    @property
+    def unit(self) -> int:
+        """What a row moves the numbers by at most, in L1 norm."""
+        if self.schema.is_classification:
+            return 1
+        return _STEPS if self.shares == 1 else _STEPS_OF_SHARES
 
     @property
     def mechanism(self) -> DiscreteLaplaceCounts:
         """Of all numbers together."""
         from dpforest.mechanisms import DiscreteLaplaceCounts  # slow to import, and needed at the end only
 
-        return DiscreteLaplaceCounts(self.epsilon, 1 if self.schema.is_classification else _STEPS)
+        return DiscreteLaplaceCounts(self.epsilon, self.unit, self.shares)
 
     @property
     def entry(self) -> Entry:
@@ -118,7 +136,8 @@ class PrivateSums:
         target = np.clip((y - centre) / half, -1, 1)
         error = (np.clip(np.nan_to_num((predicted - centre) / half, nan=1.0), -1, 1) - target) / 2
         of_each = np.stack([np.ones(len(y)), target, target**2, error**2, np.abs(error)], axis=1)
-        return whole_numbers(of_each * self._steps, _STEPS, towards_zero=True).sum(axis=0)
+        # Rounded to the nearest, none exceeds its step, which is a whole number.
+        return whole_numbers(of_each * self._steps, self.unit).sum(axis=0)
 
     def read(self, values: Any) -> np.ndarray:
         """What a node has sent, int64 of shape (size,).
@@ -158,7 +177,8 @@ class PrivateSums:
         """Sums with the noise of so many clients in them, with such noise once more."""
         # Geometric numbers of failures add up to negative binomial ones; discrete Laplace noise is a difference of two.
         rng, ends = np.random.default_rng(0), -math.expm1(-1 / self.mechanism.scale)
-        first, second = (rng.negative_binomial(clients, ends, (_DRAWS, self.size)) for _ in range(2))
+        failures = clients / self.shares
+        first, second = (rng.negative_binomial(failures, ends, (_DRAWS, self.size)) for _ in range(2))
         noise = first - second
         return [add_sums([sums, self.sums(each)]) for each in (*noise, *-noise)]
 
@@ -170,12 +190,30 @@ class PrivateSums:
 
     @property
     def _steps(self) -> np.ndarray:
-        return np.floor(_PARTS * _STEPS)
+        return np.floor(_PARTS * self.unit)
 
     @property
     def _most(self) -> int:
         noise = math.ceil(self.mechanism.tail(1e-30))
-        return min(_LARGEST, MOST_ROWS * (1 if self.schema.is_classification else _STEPS) + noise)
+        return min(_LARGEST, MOST_ROWS * self.unit + noise)
+
+
+def shared_sums(task: Task[Any]) -> tuple[PrivateSums, SecureTerms]:
+    """What all nodes send together where they share noise, and the terms of the secure sum for it.
+
+    Raises
+    ------
+    DPForestError
+        Nothing is shared in such a run, or it does not fit.
+    """
+    from strategies.secure_aggregation.sharing import noise_shares, terms_for  # which need the method's contract
+
+    shares = noise_shares(task)
+    if shares == 1:
+        raise DPForestError("nodes share no noise in this run: each noises its own test metrics")
+    release = PrivateSums(task.schema, task.budget.epsilon, shares)
+    mechanism = release.mechanism
+    return release, terms_for(task, 1, [mechanism], task.clients * release.size, MOST_ROWS * release.unit)
 
 
 def can_be_private(method: Method, protection: Protection, epsilon: float) -> bool:

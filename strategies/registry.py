@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.errors import DPForestError, did_you_mean
-from strategies.method import Method
+from strategies.method import Method, Scope
 from strategies.style import Style, palette_style
 
 GROUP = "dpforest.methods"
@@ -107,6 +107,14 @@ def style_of(name: str, settings: Mapping[str, Any]) -> Style:
         return get_method(name).style_under(settings)
     except DPForestError:
         return palette_style(name)
+
+
+def scope_of(name: str) -> Scope:
+    """Whose rows make a client's model under a method, also one that is not installed here."""
+    try:
+        return get_method(name).scope
+    except DPForestError:
+        return Scope.FEDERATED
 
 
 def _own_folder(name: str) -> Method | None:

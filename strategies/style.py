@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-_LINES, _MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D", "v", "P", "X")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+# What settings of one method may look like: a published one and its variants have dashes, and no other has.
+_DASHED, _OTHERS = (("s", "P", "X", "D"), ("--",)), (("o", "^", "v", "D"), ("-", ":", "-."))
 _SHADES = (0.0, -0.45, 0.35, -0.7)
 # Okabe and Ito's colours, without yellow (too light on white), then darker ones of Tol's.
 _PALETTE = (
@@ -29,13 +31,17 @@ class Style:
     line: str = "-"
 
     def variant(self, number: int) -> Style:
-        """The style of a method's next setting: a lighter or darker shade of its colour, another mark and line."""
+        """The style of a method's next setting: a lighter or darker shade of its colour, another mark and line.
+
+        A published setting stays one for the eye: no variant takes the marks and dashes of the other kind.
+        """
         if not number:
             return self
+        markers, lines = _DASHED if self.line == "--" else _OTHERS
         return Style(
             _shade(self.colour, _SHADES[number % len(_SHADES)]),
-            _MARKERS[(_MARKERS.index(self.marker) + number) % len(_MARKERS)],
-            _LINES[(_LINES.index(self.line) + number) % len(_LINES)],
+            _after(markers, self.marker, number),
+            _after(lines, self.line, number),
         )
 
     def at_level(self, number: int, of: int) -> Style:
@@ -60,6 +66,12 @@ def palette_style(name: str) -> Style:
     """A style that always is the same for a method that brings none."""
     first, second = hashlib.sha256(name.encode()).digest()[:2]
     return Style(_PALETTE[first % len(_PALETTE)], _MARKERS[second % len(_MARKERS)], ":")
+
+
+def _after(words: Sequence[str], word: str, number: int) -> str:
+    """The word so many places behind another one, or behind the first where that is not among them."""
+    start = words.index(word) if word in words else 0
+    return words[(start + number) % len(words)]
 
 
 def _shade(colour: str, amount: float) -> str:

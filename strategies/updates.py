@@ -88,7 +88,7 @@ class Entrusted:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.entry not in self.ledger.entries:
+        if all(self.entry.single != charged.single for charged in self.ledger.entries):
             raise DPForestError(f"{_names(self)} are sent for {self.entry.what!r}, which has not been charged")
 
 

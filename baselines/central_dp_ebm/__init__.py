@@ -8,7 +8,7 @@ from baselines.central_dp_ebm.releases import TRUST
 from baselines.central_dp_ebm.settings import DpEbmSettings
 from baselines.central_dp_ebm.sides import DpEbmClient, DpEbmServer
 from dpforest.guarantee import RECORD_UNIT
-from strategies.method import Method, Protection, Work
+from strategies.method import Method, Protection, Scope, Work
 from strategies.style import Style
 
 METHODS = (
@@ -17,8 +17,10 @@ METHODS = (
         settings=DpEbmSettings,
         server=DpEbmServer,
         client=DpEbmClient,
+        uses_rounds=False,
         protections=(Protection(RECORD_UNIT, TRUST),),
         requires=require_interpret,
+        scope=Scope.POOLED,
         style=Style("#E69F00", "X"),
         work=lambda task: Work(),
     ),

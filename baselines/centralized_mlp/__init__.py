@@ -4,7 +4,7 @@ from baselines.centralized_mlp.settings import WholeSettings
 from baselines.centralized_mlp.sides import CentralizedClient, CentralizedServer
 from baselines.mlp.backend import require_tensorflow
 from dpforest.guarantee import RECORD_UNIT, Trust, TrustModel
-from strategies.method import Method, Protection, Work
+from strategies.method import Method, Protection, Scope, Work
 from strategies.style import Style
 
 METHODS = (
@@ -14,8 +14,10 @@ METHODS = (
         server=CentralizedServer,
         client=CentralizedClient,
         protections=(Protection(RECORD_UNIT, Trust("server trusted with every row", kind=TrustModel.CENTRAL)),),
+        uses_rounds=False,
         uses_budget=False,
         requires=require_tensorflow,
+        scope=Scope.POOLED,
         style=Style("#000000", "X", "--"),
         work=lambda task: Work(),
     ),

@@ -14,7 +14,7 @@ from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteGaussianSums, GaussianSums, clipped_vector, scaled_sums, unit_vector
 from strategies.client_level import client_mu
 from strategies.method import Protection, Task
-from strategies.secure_aggregation.sharing import SecureTerms, noise_shares, shared_trust, terms_for
+from strategies.secure_aggregation.sharing import SecureTerms, noise_shares, shared_protection, terms_for
 
 TRUST = Trust(
     "server trusted", "it sees every update before the noise and keeps secret who takes part", TrustModel.CENTRAL
@@ -28,7 +28,7 @@ def protections(settings: DpFedAvgSettings) -> tuple[Protection, ...]:
     """A client's whole data, under the noise of a trusted server, of each client, or of all together."""
     return (
         Protection(CLIENT_UNIT, TRUST),
-        Protection(CLIENT_UNIT, shared_trust(settings)),
+        shared_protection(CLIENT_UNIT, settings),
         Protection(CLIENT_UNIT, NO_SERVER, True),
     )
 

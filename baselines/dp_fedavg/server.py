@@ -35,7 +35,7 @@ from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.guarantee import CLIENT_UNIT, TrustModel
 from dpforest.ledger import Entry, Ledger
 from dpforest.mechanisms import Paid
-from dpforest.noise import Noise, Secure, Seeded
+from dpforest.noise import Noise
 from dpforest.own_rows import OwnRows
 from strategies.client_level import check_clients
 from strategies.forests import save_forest
@@ -44,6 +44,7 @@ from strategies.secure_aggregation import SumCollector, Total
 from strategies.secure_aggregation.rounds import SumRounds
 from strategies.secure_aggregation.sharing import noise_shares
 from strategies.secure_aggregation.sides import SecureServer
+from strategies.trusted_server import ServerNoise
 
 # Share of a round's squared mu for the noised count behind an adaptive clip.
 _COUNT_SHARE = 0.05
@@ -164,7 +165,7 @@ class SharedNoiseServer(SecureServer, LocalNoiseServer):
         return {**super().arrays_for(exchange, client), **(self.model() if self.asks_vectors else {})}
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
-        total = self.sums.take(updates, self._check_total)
+        total = self.sums.take(updates, self._check_total, is_needed=self.agrees_on_keys)
         self._has_sum = total is not None
         if total is not None:
             self._total, self._done = total.values, self._done + 1
@@ -198,6 +199,7 @@ class DpFedAvgServer(_ClientLevelServer):
         self._multiplier, self._amplified = self._calibrate()
         self.ledger = Ledger(task.budget, CLIENT_UNIT, TRUST)
         self._paid: Paid | None = None
+        self._server_noise = ServerNoise(task)
 
     def planned(self) -> list[Entry]:
         return [run_entry(self.task, self._multiplier, self._amplified)]
@@ -226,11 +228,7 @@ class DpFedAvgServer(_ClientLevelServer):
                 f"round {round_}: the budget is spent in the {self.task.rounds} rounds that the noise is calibrated "
                 "for; start a run with more rounds"
             )
-        if not self._is_secure and any(update.noise != "seeded" for update in updates):
-            raise DPForestError(
-                "the clients are real nodes, but the server's noise follows the public seed: set server_noise=secure "
-                "(privacy.noise=secure)"
-            )
+        self._server_noise.check(updates)
         if self._paid is None:
             mechanism = line_mechanism(self.task, self._multiplier, self._amplified)
             self._paid = mechanism.charge(run_entry(self.task, self._multiplier, self._amplified), self.ledger)
@@ -306,12 +304,5 @@ class DpFedAvgServer(_ClientLevelServer):
         self._clip = math.exp(min(max(moved, math.log(_SMALLEST_CLIP)), math.log(_LARGEST_CLIP)))
         return noised
 
-    @property
-    def _is_secure(self) -> bool:
-        return self.task.deployed or self._settings.server_noise == "secure"
-
     def _noise(self, purpose: str, round_: int) -> Noise:
-        if self._is_secure:
-            return Secure()
-        key = (2, round_, ("sampling", "updates", "count").index(purpose))
-        return Seeded(np.random.SeedSequence(self.task.seed, spawn_key=key))
+        return self._server_noise.source(2, round_, ("sampling", "updates", "count").index(purpose))

@@ -15,7 +15,7 @@ from dpforest.ledger import Entry
 from dpforest.mechanisms import GaussianSums
 from strategies.forests import LEAST_ROWS
 from strategies.method import Protection, Task, Work
-from strategies.secure_aggregation.sharing import shared_trust
+from strategies.secure_aggregation.sharing import shared_protection
 
 STEPS_WHAT = "noised gradients, from which the sent weights follow"
 SomeTask = TypeVar("SomeTask", bound=Task)
@@ -23,7 +23,7 @@ SomeTask = TypeVar("SomeTask", bound=Task)
 
 def protections(settings: DpSgdSettings) -> tuple[Protection, ...]:
     """Records, under noise of each client, or of all together."""
-    return (Protection(RECORD_UNIT, NO_SERVER, True), Protection(RECORD_UNIT, shared_trust(settings)))
+    return (Protection(RECORD_UNIT, NO_SERVER, True), shared_protection(RECORD_UNIT, settings))
 
 
 def settled_task(task: SomeTask) -> SomeTask:

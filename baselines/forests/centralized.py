@@ -87,20 +87,7 @@ class CentralizedServer(ServerSide):
 
     def grow(self, X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Forest:
         """The forest of everybody's rows."""
-        settings: CentralizedSettings = self.task.settings
-        chosen = rng.permutation(len(y))[: settings.max_rows]
-        classes = self.task.schema.is_classification
-        kinds = {
-            "extra_trees": ExtraTreesClassifier if classes else ExtraTreesRegressor,
-            "random_forest": RandomForestClassifier if classes else RandomForestRegressor,
-        }
-        model = kinds[settings.model](
-            settings.trees,
-            max_depth=settings.depth,
-            min_samples_leaf=settings.min_leaf,
-            random_state=int(rng.integers(2**31)),
-        )
-        return validate(from_sklearn(model.fit(X[chosen], y[chosen]), self.task.schema))
+        return grow_forest(self.task.settings, self.task.schema, X, y, rng)
 
     def report(self) -> dict[str, Any]:
         assert self._forest is not None
@@ -111,6 +98,25 @@ class CentralizedServer(ServerSide):
     def save(self, folder: Path) -> None:
         assert self._forest is not None
         save_forest(self._forest, folder)
+
+
+def grow_forest(
+    settings: CentralizedSettings, schema: Schema, X: np.ndarray, y: np.ndarray, rng: np.random.Generator
+) -> Forest:
+    """A scikit-learn forest of some rows, of at most ``settings.max_rows`` of them."""
+    chosen = rng.permutation(len(y))[: settings.max_rows]
+    classes = schema.is_classification
+    kinds = {
+        "extra_trees": ExtraTreesClassifier if classes else ExtraTreesRegressor,
+        "random_forest": RandomForestClassifier if classes else RandomForestRegressor,
+    }
+    model = kinds[settings.model](
+        settings.trees,
+        max_depth=settings.depth,
+        min_samples_leaf=settings.min_leaf,
+        random_state=int(rng.integers(2**31)),
+    )
+    return validate(from_sklearn(model.fit(X[chosen], y[chosen]), schema))
 
 
 def from_sklearn(model: Any, schema: Schema) -> Forest:

@@ -16,7 +16,7 @@ from strategies.method import Arrays
 MEAN, SCALE = "inputs/mean", "inputs/scale"
 # A feature that hardly varies, or whose noised variance came out too small, must not be blown up.
 _SMALLEST_SCALE = 0.05
-_FURTHEST = 5.0
+FURTHEST = 5.0  # standard deviations that an input may be away from its mean
 # Parts of a row's numbers in exact sums; a power of 2, so that dividing by it loses nothing.
 ROW_UNIT = 1 << 24
 
@@ -71,7 +71,7 @@ class Standard:
 
     def apply(self, unit: np.ndarray) -> np.ndarray:
         """Standardised inputs, float32."""
-        return np.clip((unit - self.mean) / self.scale, -_FURTHEST, _FURTHEST).astype(np.float32)
+        return np.clip((unit - self.mean) / self.scale, -FURTHEST, FURTHEST).astype(np.float32)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """As they go to the clients."""

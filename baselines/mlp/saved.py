@@ -15,14 +15,16 @@ from scipy.special import softmax
 from baselines.mlp.architecture import Architecture
 from baselines.mlp.inputs import MEAN, Standard, from_outputs, model_inputs, n_inputs
 from dpforest.errors import DPForestError
+from dpforest.own_rows import OwnRows
 from dpforest.schema import Schema
 from dpforest.texts import parse_json
 from strategies.method import Arrays
 
 _LAYERS, _WEIGHTS = "network.json", "network.npz"
-_NORM_EPSILON = 1e-3  # of Keras' batch normalisation
+NORM_EPSILON = 1e-3  # of Keras' batch normalisation
 _ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}
 _MOST_WEIGHTS = 100_000_000
+_LARGEST = 1e6  # of what own scales are shifted and multiplied by
 
 
 def save_network(
@@ -35,6 +37,22 @@ def save_network(
 
 
 @dataclass(frozen=True)
+class OwnScale:
+    """How rows on a person's own scale become inputs: ``(values - less) * times``.
+
+    Parameters
+    ----------
+    scale : {"z", "ranks"}
+        Which values (`dpforest.own_rows.OwnRows`).
+    less, times : float
+    """
+
+    scale: str
+    less: float
+    times: float
+
+
+@dataclass(frozen=True)
 class SavedNetwork:
     """A finished network.
 
@@ -44,14 +62,29 @@ class SavedNetwork:
     architecture : Architecture
     arrays : mapping of str to ndarray
         Weights, and the standardisation if there is one.
+    own_scale : OwnScale or None
+        Of a network that is fed rows on a person's own scale: it predicts what `of_person` makes of them.
     """
 
     schema: Schema
     architecture: Architecture
     arrays: Mapping[str, np.ndarray]
+    own_scale: OwnScale | None = None
+
+    @property
+    def own(self) -> OwnRows | None:
+        """How rows come to a person's own scale, if they do."""
+        return OwnRows(self.schema) if self.own_scale else None
+
+    def of_person(self, X: np.ndarray) -> np.ndarray:
+        """Rows of one person, inside the schema's bounds, as the network asks them; others as they come."""
+        if self.own is None or self.own_scale is None:
+            return X
+        values = self.own.steps(X) if self.own_scale.scale == "z" else self.own.ranks(X)
+        return (values - np.float32(self.own_scale.less)) * np.float32(self.own_scale.times)
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Class probabilities, shape (n_rows, n_classes), of rows inside the schema's bounds."""
+        """Class probabilities, shape (n_rows, n_classes), of rows inside the schema's bounds, or of `of_person`."""
         return np.asarray(softmax(self._outputs(X), axis=1))
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -59,15 +92,22 @@ class SavedNetwork:
         outputs = self._outputs(X)
         return np.argmax(outputs, axis=1) if self.schema.is_classification else from_outputs(outputs, self.schema)
 
+    def to_onnx(self) -> Any:
+        """The network with all that comes before it, as an ONNX model; see `baselines.mlp.onnx_export`."""
+        from baselines.mlp.onnx_export import network_to_onnx  # only here: predictions do without
+
+        return network_to_onnx(self)
+
     def _outputs(self, X: np.ndarray) -> np.ndarray:
-        value = model_inputs(X, self.schema, MEAN in self.arrays, self.arrays).astype(np.float64)
+        inputs = X if self.own_scale else model_inputs(X, self.schema, MEAN in self.arrays, self.arrays)
+        value = inputs.astype(np.float64)
         for layer in range(1, len(self.architecture.hidden) + 1):
             value = self._dense(value, f"hidden_{layer}")
             if layer in self.architecture.batch_norm:
                 gamma, beta, mean, variance = (
                     self.arrays[f"norm_{layer}/{name}"] for name in ("gamma", "beta", "moving_mean", "moving_variance")
                 )
-                value = (value - mean) / np.sqrt(variance + _NORM_EPSILON) * gamma + beta
+                value = (value - mean) / np.sqrt(variance + NORM_EPSILON) * gamma + beta
             value = _ACTIVATIONS[self.architecture.activation](value)
         return self._dense(value, "output")
 
@@ -98,16 +138,25 @@ def load_network(path: Path) -> SavedNetwork:
     rows = plain.pop("rows", None) if isinstance(plain, dict) else None
     if not isinstance(rows, dict) or "schema" not in rows:
         raise DPForestError(f"{layers} says nothing of its rows: an earlier version wrote it; run the experiment again")
-    if not set(rows) <= {"schema", "standardize"}:
-        raise DPForestError(
-            f"{layers} is fed rows on a scale of their own, which only its run knows: use another method"
-        )
     schema = Schema.from_dict(rows["schema"])
     architecture = _architecture(plain, schema, layers)
     sound = architecture.check_weights(arrays)
     if MEAN in arrays:
         sound |= Standard.read(arrays, architecture.inputs).to_arrays()
-    return SavedNetwork(schema, architecture, sound)
+    return SavedNetwork(schema, architecture, sound, _own_scale(rows, layers))
+
+
+def _own_scale(rows: Mapping[str, Any], path: Path) -> OwnScale | None:
+    """What the file says of a person's own scale."""
+    if not set(rows) <= {"schema", "standardize", "own_scale", "less", "times"}:
+        raise DPForestError(f"{path} says more of its rows than this version knows: use the one that wrote it")
+    if rows.get("standardize") != "own":
+        return None
+    scale = rows.get("own_scale")
+    numbers: list[Any] = [rows.get("less"), rows.get("times")]
+    if scale not in ("z", "ranks") or not all(isinstance(n, int | float) and abs(n) < _LARGEST for n in numbers):
+        raise DPForestError(f"{path}: own_scale must be z or ranks, and less and times numbers below {_LARGEST:g}")
+    return OwnScale(scale, float(numbers[0]), float(numbers[1]))
 
 
 def _architecture(plain: Mapping[str, Any], schema: Schema, path: Path) -> Architecture:

@@ -20,6 +20,7 @@ from dpforest.errors import DPForestError
 from dpforest.ledger import Entry, epsilon_of_gaussian, total_epsilon
 
 CONFIDENCE = 0.95
+CHOOSING = 5  # one repetition in so many chooses the event, and the others count it
 _STEPS_OF_FACTOR = 10
 _DELTAS_OF_CURVE = (0.3, 0.15, 0.08, 0.04, 0.02, 0.01, 0.003, 1e-3, 1e-4)
 _LARGEST_FACTOR = 4.0
@@ -233,11 +234,12 @@ def _chance_of(correct: int, guesses: int, canaries: int, epsilon: float, delta:
     return min(1.0, chance)
 
 
-def needed_repetitions(epsilon: float, delta: float = 0.0, confidence: float = CONFIDENCE, mu: float = 0.0) -> int:
+def needed_repetitions(
+    epsilon: float, delta: float = 0.0, confidence: float = CONFIDENCE, mu: float = 0.0, every: int = CHOOSING
+) -> int:
     """Repetitions with the record, and as many without, from which an event could be seen that breaks a claim.
 
-    For the clearest event, one that always occurs with the record and never without; half of the repetitions choose
-    it.
+    For the clearest event, one that always occurs with the record and never without.
 
     Parameters
     ----------
@@ -246,6 +248,8 @@ def needed_repetitions(epsilon: float, delta: float = 0.0, confidence: float = C
     confidence : float
     mu : float
         What the claim is in Gaussian differential privacy, where error rates are held against that; 0: they are not.
+    every : int
+        One repetition in so many chooses the event (`CanaryScores`).
     """
     if math.isinf(epsilon):
         return 2
@@ -257,7 +261,7 @@ def needed_repetitions(epsilon: float, delta: float = 0.0, confidence: float = C
     while many - few > 1:
         middle = (few + many) // 2
         few, many = (few, middle) if _could_break(middle, epsilon, delta, confidence, mu) else (middle, many)
-    return 2 * many
+    return many + math.ceil(many / (every - 1))
 
 
 def _could_break(draws: int, epsilon: float, delta: float, confidence: float, mu: float) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from dpforest.audit.bounds import CONFIDENCE, ErrorRates, needed_repetitions, one_run_epsilon
-from dpforest.audit.messages import field_rates, fields_of
+from dpforest.audit.bounds import CHOOSING, CONFIDENCE, ErrorRates, needed_repetitions, one_run_epsilon
+from dpforest.audit.messages import LEARNING, field_rates, fields_of
 from dpforest.audit.mutants import HalvedNoise
 from dpforest.audit.result import AuditResult, Claim, Found
 from dpforest.audit.scores import Bound, CanaryScores
@@ -77,7 +77,7 @@ def audit(
     >>> found.violated
     True
     """
-    each = _check_enough(repetitions, claim, confidence, gaussian)
+    each = _check_enough(repetitions, claim, confidence, gaussian, CHOOSING if score else LEARNING)
     rows = np.asarray(rows)
     with_record = np.concatenate([rows.reshape(-1, *np.shape(record)), np.asarray(record)[None]])
 
@@ -134,7 +134,7 @@ def audit_estimator(
     >>> audit_estimator(nearest, X, y, (np.array([5.0]), 1), Claim(epsilon=1.0), repetitions=200).violated
     True
     """
-    each = _check_enough(repetitions, claim, confidence, gaussian=False)
+    each = _check_enough(repetitions, claim, confidence, False, LEARNING)
     row, target = np.asarray(record[0])[None], np.asarray(record[1])[None]
     tables = (np.concatenate([X, row]), np.concatenate([y, target])), (np.asarray(X), np.asarray(y))
     look = observe or (lambda fitted: _prediction(fitted, row))
@@ -246,12 +246,12 @@ def found_by(rates: ErrorRates, by: str, claim: Claim, confidence: float, gaussi
     return Found(epsilon, by, rates, repetitions, mu)
 
 
-def _check_enough(repetitions: int, claim: Claim, confidence: float, gaussian: bool) -> int:
+def _check_enough(repetitions: int, claim: Claim, confidence: float, gaussian: bool, every: int) -> int:
     """Repetitions on each side."""
     if not 0 < confidence < 1:
         raise DPForestError(f"confidence {confidence} must lie between 0 and 1, such as {CONFIDENCE}")
     mu = gaussian_claim(claim) if gaussian else 0.0
-    needed = max(_LEAST, needed_repetitions(claim.epsilon, claim.delta, confidence, mu))
+    needed = max(_LEAST, needed_repetitions(claim.epsilon, claim.delta, confidence, mu, every))
     if repetitions < 2 * needed:
         raise DPForestError(
             f"{repetitions} repetitions are too few to refute {claim} with {100 * confidence:g} per cent confidence, "

@@ -68,6 +68,15 @@ def _(mechanism: Selection, drawn: np.ndarray, inside: np.ndarray, outside: np.n
     return total
 
 
+def noise_deviation(mechanism: Mechanism) -> float:
+    """Standard deviation of the noise on each number that is let through, of all parties; 0 of none, or of a choice."""
+    if isinstance(mechanism, GaussianSums):
+        return mechanism.deviation
+    if isinstance(mechanism, DiscreteGaussianSums):
+        return mechanism.sigma
+    return math.sqrt(mechanism.variance) if isinstance(mechanism, DiscreteLaplaceCounts) else 0.0
+
+
 def _gaussian(drawn: np.ndarray, inside: np.ndarray, outside: np.ndarray, deviation: float) -> float:
     moved = np.asarray(inside, dtype=np.float64) - outside
     if not moved.any():

@@ -11,6 +11,7 @@ from dpforest.audit.bounds import CONFIDENCE, ErrorRates
 from dpforest.audit.scores import Bound, CanaryScores
 
 Fields = Mapping[str, np.ndarray]
+LEARNING = 2  # every other message teaches a test and chooses its event
 _MOST_NUMBERS = 20_000  # of a field, that are looked up
 _MOST_KEPT = 200
 _LEAST_RATIO = 1.0
@@ -115,7 +116,7 @@ def best_test(inside: Sequence[Fields], outside: Sequence[Fields], bound: Bound)
 def field_rates(inside: Sequence[Fields], outside: Sequence[Fields], bound: Bound) -> tuple[FieldTest, ErrorRates]:
     """The best test of a field, chosen with its event on every other message, and its error rates on the rest."""
     test = best_test(inside[::2], outside[::2], bound)
-    scores = CanaryScores(test.scores(inside), test.scores(outside))
+    scores = CanaryScores(test.scores(inside), test.scores(outside), every=LEARNING)
     return test, scores.rates_of_best(bound)
 
 

@@ -23,6 +23,9 @@ class HalvedNoise(Noise):
     def discrete_laplace(self, scale: float, shape: Shape) -> np.ndarray:
         return self._noise.discrete_laplace(scale / 2, shape)
 
+    def discrete_laplace_share(self, scale: float, shares: int, shape: Shape) -> np.ndarray:
+        return self._noise.discrete_laplace_share(scale / 2, shares, shape)
+
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
         return self._noise.discrete_gaussian(sigma / 2, shape)
 

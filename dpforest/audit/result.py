@@ -109,7 +109,7 @@ class AuditResult:
             f"claim        {self.claim}",
             f"lower bound  epsilon {self.found.epsilon:.3f} with {percent} confidence, by {self.found.by} "
             f"({self.found.rates}, "
-            f"{self.found.repetitions:,} repetitions): {verdict}",
+            f"{self.found.repetitions:,} repetition{'s' * (self.found.repetitions != 1)}): {verdict}",
         ]
         if self.half_noise is not None:
             caught = "caught" if self.has_power else "NOT caught: this audit is too weak to say anything"

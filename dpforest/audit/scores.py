@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpforest.audit.bounds import CONFIDENCE, ErrorRates
+from dpforest.audit.bounds import CHOOSING, CONFIDENCE, ErrorRates
 from dpforest.errors import DPForestError
 
 _THRESHOLDS = 128  # that are tried
@@ -40,12 +40,15 @@ class Event:
 class CanaryScores:
     """Scores that an attack gave to independent repetitions with a record and without it; high ones say that it is in.
 
-    The event is chosen on every other repetition and counted on the rest, so that its choice costs no confidence.
+    The event is chosen on some repetitions and counted on the rest, so that its choice costs no confidence.
 
     Parameters
     ----------
     inside, outside : ndarray of float, shape (n_repetitions,)
         With the record, and without; 2 or more of each.
+    every : int
+        One repetition in so many chooses. A threshold needs few of them; where a score is learned as well, it is every
+        other one.
 
     Raises
     ------
@@ -53,15 +56,16 @@ class CanaryScores:
         They are too few, or not all are numbers.
     """
 
-    def __init__(self, inside: np.ndarray, outside: np.ndarray) -> None:
+    def __init__(self, inside: np.ndarray, outside: np.ndarray, *, every: int = CHOOSING) -> None:
+        self._every = every
         self.inside, self.outside = (np.asarray(scores, dtype=np.float64).ravel() for scores in (inside, outside))
         for scores in (self.inside, self.outside):
             if len(scores) < 2 or np.isnan(scores).any():
                 raise DPForestError(f"{len(scores)} scores: give 2 numbers or more with the record, and without it")
 
     def event(self, bound: Bound) -> Event:
-        """The event with the largest bound on the half that chooses."""
-        inside, outside = self.inside[::2], self.outside[::2]
+        """The event with the largest bound on the repetitions that choose."""
+        inside, outside = self.inside[:: self._every], self.outside[:: self._every]
         both = np.unique(np.concatenate([inside, outside]))
         thresholds = both[np.unique(np.linspace(0, len(both) - 1, _THRESHOLDS).round().astype(int))]
         events = [Event(float(threshold), swapped) for threshold in thresholds for swapped in (False, True)]
@@ -73,11 +77,11 @@ class CanaryScores:
         return max(events, key=worth)
 
     def rates(self, event: Event) -> ErrorRates:
-        """How often an event occurred in the half that did not choose it."""
-        return event.rates(self.inside[1::2], self.outside[1::2])
+        """How often an event occurred in the repetitions that did not choose it."""
+        return event.rates(*(np.delete(scores, np.s_[:: self._every]) for scores in (self.inside, self.outside)))
 
     def rates_of_best(self, bound: Bound) -> ErrorRates:
-        """Error rates, on one half, of the event that is best on the other."""
+        """Error rates of the event that is best, on the repetitions that did not choose it."""
         return self.rates(self.event(bound))
 
     def epsilon_lower_bound(self, delta: float = 0.0, confidence: float = CONFIDENCE) -> float:

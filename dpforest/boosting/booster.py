@@ -183,9 +183,7 @@ class Booster:
             centres = (np.arange(settings.bins) + 0.5) * (2 / settings.bins) - 1
             mean = float(marginals.target @ centres)
             base = np.array([mean])
-            # A target that noise makes look constant still has the width of a cell.
-            spread = float(marginals.target @ (centres - mean) ** 2) ** 0.5
-            self._spread = min(1.0, max(spread, 1 / settings.bins))
+            self._set_spread(float(marginals.target @ (centres - mean) ** 2))
             clip *= self._spread
             strength = 1.0
         standard = Standard.of_bounds(self._columns) if plan.linear else None
@@ -196,11 +194,17 @@ class Booster:
     def start_from_moments(self, mean: np.ndarray, square: np.ndarray, clients: int) -> None:
         """Choose cuts by noised means (`Marginals.of_moments`), where clients stand in the place of records.
 
-        Clip and depth are those of the plan's settings, and no class is likelier than another at first.
+        Clip and depth are those of the plan's settings. No class is likelier than another at first; a regression
+        begins at the mean of the target, whose moments are the last, and its clip is in units of the deviation.
         """
         plan, schema = self.plan, self.schema
         self._marginals = marginals = Marginals.of_moments(mean, square, schema, plan.settings.cuts, clients)
-        self._start = Start(marginals.cuts, np.zeros(schema.n_outputs), plan.clip(schema, clients, 1))
+        base, clip = np.zeros(schema.n_outputs), plan.clip(schema, clients, 1)
+        if not schema.is_classification:
+            base = np.clip(2 * mean[-1:], -1, 1)  # scores go from -1 to 1
+            self._set_spread(4 * float(square[-1]) - float(base[0]) ** 2)
+            clip *= self._spread
+        self._start = Start(marginals.cuts, base, clip)
         self._depth = plan.depth(clients, 1)
         self._draw_structure()
 
@@ -286,6 +290,10 @@ class Booster:
             ]
             base = base + constant
         return forest_of(trees, base, self.schema, questions.sets, provenance)
+
+    def _set_spread(self, variance: float) -> None:
+        # A target that noise makes look constant still has the width of a cell.
+        self._spread = min(1.0, max(max(variance, 0.0) ** 0.5, 1 / self.plan.settings.bins))
 
     def _linear_step(self, noised: np.ndarray, deviation: float, records: float) -> np.ndarray:
         if self.plan.linear is None:

@@ -2,26 +2,28 @@
 
 Two recipes, chosen by public facts alone: by the signal ``S = n mu`` of ``n`` clients (less where each adds all noise).
 
-*Many clients* (`moments`): boosting as it is for records, with one client in the place of one record. Cuts lie at the
-quantiles of noised moments. A client sends ``u = (G_t, kappa P_t)`` for all T trees of a round, where ``G_t`` holds in
+*Many clients* (`moments`), and any regression: boosting as it is for records, with one client in the place of one
+record. Cuts lie at the quantiles of noised moments, and a regression's first score and unit are the noised mean and
+deviation of the target. A client sends ``u = (G_t, kappa P_t)`` for all T trees of a round, where ``G_t`` holds in
 each leaf the mean gradient of its rows there and ``P_t`` their share, clipped to ``c sqrt(T)`` as one vector.
 
 *Few people* (`own`): about ``S ** 2`` numbers can be learned, so every vector counts. Rows are put on the client's own
 scale (`dpforest.own_rows`), and a client sends the direction of its gradient in a linear model of its standardised
 values and in T random trees of its ranks, together as one vector::
 
-    u = [ sqrt(a)     sum_j r_j (x) (z_j / sqrt(F), .1)
+    u = [ sqrt(a)     sum_j r_j (x) (z_j / sqrt(2 F), d_j / sqrt(2 F), .1)
           sqrt(1 - a) sum_j r_j (x) onehot(leaf_t(j)) / sqrt(T) ]
 
-with ``r_j`` the negative gradient of row j times its share. As its features have length about 1, B rounds of steps
-``tau S / B`` leave noise of deviation tau on a score.
+with ``r_j`` the negative gradient of row j times its share, and ``d_j`` how far ``z_j`` is from the mean. As its
+features have length about 1, B rounds of steps ``tau S / B`` leave noise of deviation tau on a score.
 
 Proof. Rows of a client are weighed, standardised, ranked and averaged inside ``u``, a function of the client's data and
 of what was released before. By `dpforest.mechanisms.vectors` a client replaced by nothing moves a round's sum by at
 most ``c sqrt(T)``, or 1, in L2 norm, in whole numbers by the root of the squared sensitivity that the mechanism is made
-for, so that a round is mu_b-GDP with ``mu_b = Delta / sigma``, all of its trees being one release. Moments are clipped
-to ``sqrt(F) / 4`` in the same way. Adaptive rounds compose exactly: ``mu^2 = mu_moments^2 + sum_b mu_b^2``. Everything
-behind the sums (steps, centring, which features are drawn) is post-processing, and the number of clients is public.
+for, so that a round is mu_b-GDP with ``mu_b = Delta / sigma``, all of its trees being one release. Moments of F columns
+(a target counts as one) are clipped to ``sqrt(F) / 4`` in the same way. Adaptive rounds compose exactly:
+``mu^2 = mu_moments^2 + sum_b mu_b^2``. Everything behind the sums (steps, centring, which features are drawn) is
+post-processing, and the number of clients is public.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from dpforest.boosting import kernels
 from dpforest.boosting.booster import LARGEST_WEIGHT, Booster, Round, Start, halved
 from dpforest.boosting.columns import Columns
 from dpforest.boosting.lines import Line
-from dpforest.boosting.model import CompleteTrees, forest_of
+from dpforest.boosting.model import CompleteTrees, forest_of, score_scale
 from dpforest.boosting.settings import BoostPlan, BoostSettings
 from dpforest.boosting.sizes import nominal_sizes
 from dpforest.boosting.trees import Splits, Structure, random_structure, split_shares
@@ -46,7 +48,7 @@ from dpforest.forest import Forest
 from dpforest.ledger import Entry, Ledger
 from dpforest.mechanisms import DiscreteGaussianSums, clipped_vector, scaled_sums, unit_vector
 from dpforest.noise import Noise
-from dpforest.own_rows import RANKS, OwnRows, class_shares
+from dpforest.own_rows import RANKS, OwnRows, class_shares, distances
 from dpforest.schema import Schema
 
 # Signal from which on boosting goes as for records. On validation people of WISDM, own scales were ahead at 68.
@@ -104,12 +106,12 @@ class ClientPlan(BoostPlan):
         trees, outputs = self.trees_per_round, schema.n_outputs
         if not self.own:
             return trees, n_leaves, outputs + 1
-        rows = len(OwnRows(schema).columns) + 1 if self.linear_share else 0
+        rows = 2 * len(OwnRows(schema).columns) + 1 if self.linear_share else 0
         return ((trees * n_leaves + rows) * outputs,)
 
     def n_coefficients(self, schema: Schema) -> int:
-        """Likewise; a column each, and one for every record."""
-        return Columns(schema).number + 1 if self.linear_share else 0
+        """Likewise; a column's value and its distance, and one for every record."""
+        return 2 * Columns(schema).number + 1 if self.linear_share else 0
 
     def asked_schema(self, schema: Schema) -> Schema:
         """Schema of the columns that trees ask."""
@@ -169,13 +171,17 @@ def make_client_plan(
     DPForestError
         The settings are not for clients, or the noise does not fit whole numbers.
     """
-    if not schema.is_classification:
-        raise DPForestError("boosting at the level of a client is for classes: use privacy.unit=record for a target")
+    if scale == "own" and not schema.is_classification:
+        raise DPForestError(
+            "scale=own is for classes: the direction of a target's gradient does not say how far to go; leave scale out"
+        )
     if settings.pure:
         raise DPForestError("pure noise hides no client's whole data: set pure=false, or use privacy.unit=record")
-    own = scale == "own" or (scale == "auto" and signal < MANY)
+    own = scale == "own" or (scale == "auto" and signal < MANY and schema.is_classification)
     if not own and linear_share:
-        raise DPForestError("linear_share is for scale=own, where each client standardises its rows by its own")
+        raise DPForestError(
+            "linear_share is for scale=own and classes, where each client standardises its rows by its own"
+        )
     part = (0.5 if linear_share is None else float(linear_share)) if own else 0.0
     trees = _trees(settings, own, part)
     clip = _CLIP if settings.clip == "auto" else settings.clip
@@ -184,7 +190,7 @@ def make_client_plan(
     settings = replace(settings, depth=_depth(settings, own, part, signal), clip=clip, cuts=cuts, bins=bins)
     first = 0.0 if own else settings.marginal_share
     moment_unit, moments = scaled_sums(
-        _LEAST_UNITS, lambda unit: unit**2 * schema.n_features, mu * math.sqrt(settings.marginal_share), shares
+        _LEAST_UNITS, lambda unit: unit**2 * n_moment_columns(schema), mu * math.sqrt(settings.marginal_share), shares
     )
     parts = 1 if own else trees
     unit, sums = scaled_sums(
@@ -228,6 +234,11 @@ def _depth(settings: BoostSettings, own: bool, linear_share: float, signal: floa
     return min(max(round(0.6 * bits + 0.2), 1), _MOST_DEPTH_MOMENTS)
 
 
+def n_moment_columns(schema: Schema) -> int:
+    """Columns of which moments are released: all features, and a target."""
+    return schema.n_features + (not schema.is_classification)
+
+
 def release_client_moments(
     X: np.ndarray, y: np.ndarray, schema: Schema, plan: ClientPlan, ledger: Ledger, noise: Noise
 ) -> np.ndarray:
@@ -235,18 +246,25 @@ def release_client_moments(
 
     Returns
     -------
-    ndarray of int64, shape (2, n_features)
+    ndarray of int64, shape (2, n_moment_columns(schema))
         In parts of ``1 / (4 marginal_unit)``.
     """
     ledger.require([plan.marginal_entry])
     x = schema.grid_position(X) - 0.5
     gaps = schema.gaps
     x[:, gaps] = np.where(X[:, gaps] == schema.missing_values[gaps], 0.0, x[:, gaps])
-    shares = class_shares(y, plan.balance)
+    if not schema.is_classification:
+        x = np.column_stack([x, score_scale(y, schema) / 2])
+    shares = _row_shares(y, schema, plan)
     moments = np.stack([shares @ x, shares @ x**2])
-    clip = math.sqrt(schema.n_features) / 4
-    vector = clipped_vector(moments, clip, plan.marginal_unit**2 * schema.n_features)
+    clip = math.sqrt(n_moment_columns(schema)) / 4
+    vector = clipped_vector(moments, clip, plan.marginal_unit**2 * n_moment_columns(schema))
     return _gaussian(plan.marginals).release(vector, plan.marginal_entry, ledger, noise)
+
+
+def _row_shares(y: np.ndarray, schema: Schema, plan: ClientPlan) -> np.ndarray:
+    """Of a client's rows, which add up to 1; those of a regression count alike."""
+    return class_shares(y, plan.balance) if schema.is_classification else np.full(len(y), 1 / max(len(y), 1))
 
 
 def _gaussian(mechanism: Any) -> DiscreteGaussianSums:
@@ -265,20 +283,32 @@ class ClientRows:
 
     Parameters
     ----------
+    schema : Schema
+    plan : ClientPlan
     codes : ndarray of uint8, shape (n_rows, n_columns)
         Of the columns that trees ask.
     values : ndarray of float32, shape (n_rows, n_columns), or None
-        That the linear part multiplies.
-    y : ndarray of int64, shape (n_rows,)
-    plan : ClientPlan
-    scores : ndarray of float32, shape (n_rows, n_classes)
+        That the linear part multiplies, and their distances.
+    y : ndarray of shape (n_rows,)
+        Class indices, or targets.
+    unit : float
+        Unit of gradients: for a regression, the noised deviation of the target.
+    scores : ndarray of float32, shape (n_rows, n_outputs)
     """
 
     def __init__(
-        self, codes: np.ndarray, values: np.ndarray | None, y: np.ndarray, plan: ClientPlan, scores: np.ndarray
+        self,
+        schema: Schema,
+        plan: ClientPlan,
+        codes: np.ndarray,
+        values: np.ndarray | None,
+        y: np.ndarray,
+        unit: float,
+        scores: np.ndarray,
     ) -> None:
-        self.codes, self.values, self.scores = codes, values, scores
-        self._y, self._plan = y, plan
+        self.codes, self.values, self.unit, self.scores = codes, values, unit, scores
+        self._schema, self._plan = schema, plan
+        self._y = y if schema.is_classification else score_scale(y, schema)
 
     @classmethod
     def of(
@@ -294,17 +324,18 @@ class ClientRows:
         if scores is None:
             scores = np.tile(start.base.astype(np.float32), (len(y), 1))
         if not plan.own:
-            return cls(Columns(schema).codes(X, start.cuts), None, y, plan, scores)
+            unit = start.clip / float(plan.settings.clip)
+            return cls(schema, plan, Columns(schema).codes(X, start.cuts), None, y, unit, scores)
         own = OwnRows(schema)
         codes = Columns(own.ranked).codes(own.ranks(X), own_cuts(schema))
-        return cls(codes, own.steps(X) if plan.linear_share else None, y, plan, scores)
+        return cls(schema, plan, codes, own.steps(X) if plan.linear_share else None, y, 1.0, scores)
 
     def add(self, structure: Structure, weights: np.ndarray, coefficients: np.ndarray) -> None:
         """Take a finished round into the scores."""
         codes = structure.grouped(self.codes)
         kernels.add_weights(codes, structure.feature, structure.split, weights, self.scores)
         if self.values is not None:
-            self.scores += self.values @ coefficients[:-1] + coefficients[-1]
+            self.scores += _with_distances(self.values) @ coefficients[:-1] + coefficients[-1]
 
     def release(self, structure: Structure, ledger: Ledger, noise: Noise) -> np.ndarray:
         """The client's noised vector of a round, int64 of shape `ClientPlan.vector_shape`."""
@@ -314,10 +345,8 @@ class ClientRows:
 
     def _vector(self, structure: Structure) -> np.ndarray:
         plan = self._plan
-        shares = class_shares(self._y, plan.balance)
-        gradients = softmax(self.scores.astype(np.float64), axis=1)
-        gradients[np.arange(len(self._y)), self._y] -= 1
-        gradients *= shares[:, None]
+        shares = _row_shares(self._y, self._schema, plan)
+        gradients = self._gradients() * shares[:, None]
         sums = np.zeros((structure.n_trees, structure.n_leaves, gradients.shape[1] + 1))
         codes = structure.grouped(self.codes)
         kernels.add_records(codes, structure.feature, structure.split, gradients, shares, sums)
@@ -327,10 +356,23 @@ class ClientRows:
             return clipped_vector(sums, clip, plan.longest)
         parts = [-_tree_factor(plan) * sums[..., :-1].ravel()]
         if self.values is not None:
-            factors = _linear_factors(plan, self.values.shape[1])
-            with_offset = np.concatenate([self.values.T @ gradients, gradients.sum(axis=0, keepdims=True)])
+            values = _with_distances(self.values)
+            factors = _linear_factors(plan, values.shape[1])
+            with_offset = np.concatenate([values.T @ gradients, gradients.sum(axis=0, keepdims=True)])
             parts.append(-(factors[:, None] * with_offset).ravel())
         return unit_vector(np.concatenate(parts), plan.unit)
+
+    def _gradients(self) -> np.ndarray:
+        scores = self.scores.astype(np.float64)
+        if not self._schema.is_classification:
+            return (scores - self._y[:, None]) / self.unit
+        gradients = softmax(scores, axis=1)
+        gradients[np.arange(len(self._y)), self._y] -= 1
+        return gradients
+
+
+def _with_distances(values: np.ndarray) -> np.ndarray:
+    return np.concatenate([values, distances(values)], axis=1)
 
 
 def _tree_factor(plan: ClientPlan) -> float:
@@ -338,7 +380,7 @@ def _tree_factor(plan: ClientPlan) -> float:
 
 
 def _linear_factors(plan: ClientPlan, width: int) -> np.ndarray:
-    """Of the columns and of the offset, shape (width + 1,)."""
+    """Of the values and of the offset, shape (width + 1,)."""
     return math.sqrt(plan.linear_share) * np.append(np.full(width, 1 / math.sqrt(width)), _OFFSET)
 
 
@@ -391,7 +433,8 @@ class OwnBooster:
         weights = np.clip(plan.step_length * _tree_factor(plan) * leaves, -LARGEST_WEIGHT, LARGEST_WEIGHT)
         coefficients = np.zeros((0, outputs), dtype=np.float32)
         if plan.linear_share:
-            steps = plan.step_length * _linear_factors(plan, self._width)[:, None] * mean[-self._width - 1 :]
+            factors = _linear_factors(plan, 2 * self._width)
+            steps = plan.step_length * factors[:, None] * mean[-len(factors) :]
             coefficients = halved(np.clip(steps, -LARGEST_WEIGHT, LARGEST_WEIGHT))
         done = Round(structure, halved(weights), self._sizes(), coefficients)
         self.rounds.append(done)
@@ -424,7 +467,8 @@ class OwnBooster:
         if self.plan.linear_share:
             slopes = np.stack([done.coefficients for done in self.rounds]).sum(axis=0, dtype=np.float64)
             base += slopes[-1]
-            parts.append(Line.of_z().trees(slopes[:-1], self._width, self.plan.clients))
+            of_values, of_distances = slopes[:-1].reshape(2, self._width, -1)
+            parts.append(Line.of_z().trees(of_values, self._width, self.plan.clients, of_distances))
         return forest_of(parts, base, schema, no_sets, provenance, own)
 
     def _learn_gains(self, leaves: np.ndarray, deviation: float) -> None:

@@ -1,4 +1,4 @@
-"""Straight lines over columns as trees."""
+"""Straight lines over columns, and lines with a bend at the mean, as trees."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from dpforest.boosting.model import CompleteTrees, forest_of
 from dpforest.boosting.trees import search_order
 from dpforest.forest import Forest
-from dpforest.own_rows import FARTHEST, RANKS, STEPS, OwnRows
+from dpforest.own_rows import FARTHEST, RANKS, STEPS, OwnRows, distances
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,9 @@ class Line:
         """Of ranks."""
         return cls((np.arange(RANKS) + 0.5) / RANKS, np.full(RANKS, 1 / RANKS))
 
-    def trees(self, slopes: np.ndarray, first: int, rows: float) -> CompleteTrees:
+    def trees(
+        self, slopes: np.ndarray, first: int, rows: float, of_distances: np.ndarray | None = None
+    ) -> CompleteTrees:
         """A tree a column.
 
         Parameters
@@ -52,14 +54,19 @@ class Line:
             Feature of the first column.
         rows : float
             In each tree.
+        of_distances : ndarray of shape (n_columns, n_outputs), optional
+            What each column adds to a score for 1 of the distance of its value (`own_rows.distances`).
         """
         n, leaves = len(slopes), len(self.points)
         depth = leaves.bit_length() - 1
+        weights = self.points[None, :, None] * slopes[:, None, :]
+        if of_distances is not None:
+            weights += distances(self.points)[None, :, None] * of_distances[:, None, :]
         between = ((self.points[:-1] + self.points[1:]) / 2).astype(np.float32).astype(np.float64)
         return CompleteTrees(
             np.repeat(first + np.arange(n)[:, None], leaves - 1, axis=1),
             np.tile(between[search_order(depth)], (n, 1)),
-            self.points[None, :, None] * slopes[:, None, :],
+            weights,
             np.tile(rows * self.chances, (n, 1)),
         )
 

@@ -63,6 +63,18 @@ class CompleteTrees:
         )
 
 
+def score_scale(y: np.ndarray, schema: Schema) -> np.ndarray:
+    """Targets from -1 to 1 along their public range, as scores are.
+
+    Parameters
+    ----------
+    schema : Schema
+        With a target range.
+    """
+    low, high = schema.target_range or (0.0, 0.0)
+    return (y - low) * (2 / (high - low)) - 1
+
+
 def forest_of(
     trees: Sequence[CompleteTrees],
     base: np.ndarray,

@@ -9,6 +9,7 @@ from dpforest.boosting.bins import count_marginals
 from dpforest.boosting.booster import Start
 from dpforest.boosting.columns import Columns
 from dpforest.boosting.linear import Basis, LinearRecords, Standard
+from dpforest.boosting.model import score_scale
 from dpforest.boosting.settings import BoostPlan
 from dpforest.boosting.trees import Structure
 from dpforest.errors import DPForestError
@@ -133,18 +134,14 @@ class Records:
         scores: np.ndarray | None = None,
     ) -> None:
         self._plan = plan
-        self._clip = start.clip
+        self.start = start
         self._is_classification = schema.is_classification
         columns = Columns(schema)
         self._codes = columns.codes(X, start.cuts)
         self._linear: LinearRecords | None = None
         if start.standard is not None:
             self._linear = LinearRecords(X, self._codes, Basis(columns, start.standard))
-        if schema.target_range is None:
-            self._y = y
-        else:
-            low, high = schema.target_range
-            self._y = (y - low) * (2 / (high - low)) - 1
+        self._y = y if schema.is_classification else score_scale(y, schema)
         if scores is None:
             scores = np.tile(start.base.astype(np.float32), (len(y), 1))
         self.scores = scores
@@ -189,7 +186,7 @@ class Records:
         n_outputs = self.scores.shape[1]
         gradients = np.empty(self.scores.shape, dtype=np.int32)
         of_loss = kernels.class_gradients if self._is_classification else kernels.squared_gradients
-        of_loss(self.scores, self._y, self._clip, plan.unit, plan.norm, gradients)
+        of_loss(self.scores, self._y, self.start.clip, plan.unit, plan.norm, gradients)
         sums = np.zeros((structure.n_trees, structure.n_leaves, n_outputs + 1), dtype=np.int64)
         codes = structure.grouped(self._codes)
         counts = np.broadcast_to(np.int64(plan.count_unit), len(codes))

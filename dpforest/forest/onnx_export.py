@@ -6,21 +6,17 @@ operators of the core set make probabilities of the sums. Whatever runs ONNX run
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpforest.errors import DPForestError, InvalidForest
-from dpforest.files import written_whole
+from dpforest.errors import InvalidForest
 from dpforest.forest.forest import Forest
+from dpforest.forest.onnx_graph import PROBABILITIES, TARGET, onnx_helper, onnx_model, write_onnx
 from dpforest.forest.onnx_own_rows import OWN, RECENT, ROWS, OwnRowsGraph
 
-_CORE, _TREES = 13, 3  # operator sets, old enough for runtimes on devices
-_IR_VERSION = 8
 INPUT = ROWS
-PROBABILITIES, CLASS, TARGET = "probabilities", "class_index", "target"
 
 
 def to_onnx(forest: Forest) -> Any:
@@ -49,10 +45,7 @@ def to_onnx(forest: Forest) -> Any:
     InvalidForest
         The leaves still hold raw counts.
     """
-    try:
-        from onnx import TensorProto, helper
-    except ImportError as error:
-        raise DPForestError('ONNX export needs the package onnx: pip install "dpforest[onnx]"') from error
+    helper = onnx_helper()
     if forest.output == "counts":
         raise InvalidForest("a forest of raw counts is not finished and cannot be exported")
     width = forest.schema.n_outputs
@@ -65,32 +58,11 @@ def to_onnx(forest: Forest) -> Any:
     constants |= more
     asked = {INPUT: "n", RECENT: "m"} if own else {INPUT: "n"}
     n_features = (forest.own.schema if forest.own else forest.schema).n_features
-    rows = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [n, n_features]) for name, n in asked.items()]
-    if forest.schema.is_classification:
-        outputs = [
-            helper.make_tensor_value_info(PROBABILITIES, TensorProto.FLOAT, ["n", width]),
-            helper.make_tensor_value_info(CLASS, TensorProto.INT64, ["n"]),
-        ]
-        finish.append(helper.make_node("ArgMax", [PROBABILITIES], [CLASS], axis=1, keepdims=0))
-    else:
-        outputs = [helper.make_tensor_value_info(TARGET, TensorProto.FLOAT, ["n", 1])]
-    initializers = [
-        helper.make_tensor(
-            name,
-            {"i": TensorProto.INT64, "b": TensorProto.BOOL}.get(values.dtype.kind, TensorProto.FLOAT),
-            list(values.shape),
-            values.ravel().tolist(),
-        )
-        for name, values in constants.items()
-    ]
-    graph = helper.make_graph([*widen, ensemble, *finish], "forest", rows, outputs, initializers)
-    sets = [helper.make_opsetid("", _CORE), helper.make_opsetid("ai.onnx.ml", _TREES)]
-    model = helper.make_model(graph, opset_imports=sets, producer_name="dpforest", ir_version=_IR_VERSION)
     facts = {"schema": forest.schema.to_dict(), "provenance": dict(forest.provenance)}
     if forest.own:
         facts["own"] = forest.own.schema.to_dict()
-    helper.set_model_props(model, {name: json.dumps(fact) for name, fact in facts.items()})
-    return model
+    rows = {name: [n, n_features] for name, n in asked.items()}
+    return onnx_model(helper, "forest", [*widen, ensemble, *finish], rows, forest.schema, constants, facts)
 
 
 def save_onnx(forest: Forest, path: str | Path) -> Path:
@@ -108,11 +80,7 @@ def save_onnx(forest: Forest, path: str | Path) -> Path:
     Path
         The file.
     """
-    path = Path(path)
-    model = to_onnx(forest).SerializeToString()
-    with written_whole(path) as place:
-        place.write_bytes(model)
-    return path
+    return write_onnx(to_onnx(forest), path)
 
 
 def _widen(forest: Forest, helper: Any) -> tuple[list[Any], str, dict[str, np.ndarray]]:

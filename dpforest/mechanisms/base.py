@@ -58,6 +58,14 @@ class Cost:
         return cls(**{field.name: getattr(entry, field.name) for field in fields(cls)})
 
 
+def of_sum(note: str, shares: int) -> str:
+    """The note of a ledger line, which says so where the noise of a sum is that of several parties."""
+    if shares == 1:
+        return note
+    words = f"cost of the sum with the noise of {shares} parties"
+    return f"{note}; {words}" if note else words
+
+
 class Mechanism(ABC):
     """Noise between the data and what goes out; charges a ledger before it draws."""
 

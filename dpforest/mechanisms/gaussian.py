@@ -37,7 +37,7 @@ import numpy as np
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import ALL_ROWS, Entry
-from dpforest.mechanisms.base import Cost, Mechanism
+from dpforest.mechanisms.base import Cost, Mechanism, of_sum
 from dpforest.noise import Noise, check_scale
 
 _ROUNDING_VARIANCE = 9.0
@@ -129,10 +129,7 @@ class DiscreteGaussianSums(Mechanism):
         return Cost("discrete Gaussian", mu=self.mu, sensitivity=sensitivity, scale=self.sigma)
 
     def entry(self, what: str, rows: str = ALL_ROWS, times: int = 1, note: str = "") -> Entry:
-        if self.shares > 1:
-            of_sum = f"cost of the sum with the noise of {self.shares} parties"
-            note = f"{note}; {of_sum}" if note else of_sum
-        return super().entry(what, rows, times, note)
+        return super().entry(what, rows, times, of_sum(note, self.shares))
 
     def _noised(self, values: np.ndarray, noise: Noise) -> np.ndarray:
         """Noised sums, int64 in the shape of ``values``."""

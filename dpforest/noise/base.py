@@ -50,6 +50,20 @@ class Noise(ABC):
         """
 
     @abstractmethod
+    def discrete_laplace_share(self, scale: float, shares: int, shape: Shape) -> np.ndarray:
+        """Noise of which so many independent draws add up to `discrete_laplace`; int64 of ``shape``.
+
+        A difference of two negative binomial numbers of ``1 / shares`` failures each and ratio ``q = exp(-1 / scale)``:
+        their generating functions are ``((1 - q) / (1 - q z))^(1 / shares)``, so that those of all parties multiply to
+        that of a geometric number, and two-sided geometric noise is a difference of two of these.
+
+        Raises
+        ------
+        DPForestError
+            By `check_scale`.
+        """
+
+    @abstractmethod
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
         """Discrete Gaussian noise, P(k) proportional to ``exp(-k^2 / (2 sigma^2))``; int64 of ``shape``.
 

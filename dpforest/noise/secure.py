@@ -11,6 +11,8 @@ import numpy as np
 
 from dpforest.noise.base import Noise, Shape, check_scale
 
+_CANDIDATES = 1000
+
 
 class Secure(Noise):
     """Cryptographically secure noise without a seed.
@@ -26,6 +28,23 @@ class Secure(Noise):
         dp = _opendp()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
         return _sample(dp.m.make_laplace(*space, scale=float(scale)), shape)
+
+    def discrete_laplace_share(self, scale: float, shares: int, shape: Shape) -> np.ndarray:
+        size = int(np.prod(shape))
+        first, second = (self._negative_binomial(scale, shares, size) for _ in range(2))
+        return (first - second).reshape(shape)
+
+    def _negative_binomial(self, scale: float, shares: int, size: int) -> np.ndarray:
+        """Exactly, by rejection.
+
+        Of a geometric number k, which a two-sided one is given that it is not negative, a share is
+        ``prod_{j < k} (j + 1 / shares) / (j + 1)`` times as likely, a product of chances of whole numbers.
+        """
+        kept: list[int] = []
+        while len(kept) < size:
+            drawn = self.discrete_laplace(scale, _CANDIDATES).tolist()
+            kept += [k for k in drawn if k >= 0 and _is_kept(k, shares)]
+        return np.array(kept[:size], dtype=np.int64)
 
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
         check_scale(sigma)
@@ -58,6 +77,10 @@ class Secure(Noise):
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64", monotonic=True)
         draw = dp.m.make_noisy_max(*space, measure, scale=float(scale))
         return np.array([draw(row) for row in scores.tolist()], dtype=np.int64)
+
+
+def _is_kept(k: int, shares: int) -> bool:
+    return all(secrets.randbelow((j + 1) * shares) <= j * shares for j in range(k))
 
 
 def _sample(measurement: Any, shape: Shape) -> np.ndarray:

@@ -36,6 +36,11 @@ class Seeded(Noise):
         check_scale(scale)
         return _geometric_differences(self._rng, int(np.prod(shape)), float(scale)).reshape(shape)
 
+    def discrete_laplace_share(self, scale: float, shares: int, shape: Shape) -> np.ndarray:
+        check_scale(scale)
+        first, second = (self._rng.negative_binomial(1 / shares, -math.expm1(-1 / scale), shape) for _ in range(2))
+        return np.asarray(first - second, dtype=np.int64)
+
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
         check_scale(sigma)
         # Rejection from the discrete Laplace distribution (Canonne, Kamath, Steinke 2020, algorithm 3).

@@ -1,4 +1,8 @@
-"""A federation on one machine, from nothing: authority, keys, SuperLink, three nodes with made-up tables, three runs.
+"""
+A federation on one machine, from nothing
+=========================================
+
+Authority, keys, SuperLink, three nodes with made-up tables, three runs::
 
     python examples/federation/one_machine.py [FOLDER]
 
@@ -50,6 +54,7 @@ lifetime-delta = 1e-5
 strategies = ["one_shot", "boost", "fedavg"]
 root-certificates = "../ca.crt"
 private-key = "node.key"
+fellows = "../fellows.pub"
 
 [schema]
 target = "state"
@@ -139,6 +144,8 @@ class Federation:
         (self.folder / "schema.yaml").write_text(SCHEMA)
         for number in range(self.nodes):
             make_node(self.node_folder(number), number)
+        keys = [(self.node_folder(number) / "node.key.pub").read_text() for number in range(self.nodes)]
+        (self.folder / "fellows.pub").write_text("\n".join(keys))  # each owner has the others' by a way of their own
         connection = f'address = "127.0.0.1:{self.port}"\nroot-certificates = "{self.folder / "ca.crt"}"\n'
         (self.home / "config.toml").write_text(f'[superlink]\ndefault = "own"\n[superlink.own]\n{connection}')
         try:

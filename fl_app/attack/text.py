@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fl_app.terminal.tables import aligned
+
 _MEMBERSHIP = ("of", "level", "attack", "measured on", "AUC", "balanced acc.", "TPR at 1 %", "TPR at 0.1 %")
 _WIDTH = 120
 
@@ -63,8 +65,4 @@ def _three(values: Sequence[float] | None, digits: int = 3) -> str:
 
 
 def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = [header, *lines]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return "\n".join(aligned([header, *lines]))

@@ -1,7 +1,7 @@
 """Measure what an attacker gets from a finished run: membership, training rows, attributes.
 
 Needs the rows of the run, as they are on this machine. Figures come with what epsilon allows, and with what the same
-attacks get from what must break; what they do not get, a better attack may.
+attacks get from what must break; what they do not get, a better attack may. The run's statement then cites them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def execute(options: argparse.Namespace) -> int:
     from fl_app.attack.measure import MODELS, attack
     from fl_app.attack.target import Target
     from fl_app.attack.text import attack_table
+    from fl_app.jobs.record import add_statement
     from fl_app.results.attack import ATTACK, write_attack
     from fl_app.terminal.quiet import quiet_frameworks
 
@@ -36,6 +37,8 @@ def execute(options: argparse.Namespace) -> int:
     try:
         found = attack(Target.of(options.run), MODELS if options.models is None else options.models)
         write_attack(found, output)
+        if options.output is None:
+            add_statement(options.run)
     except (DPForestError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

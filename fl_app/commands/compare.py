@@ -18,13 +18,23 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 dpforest compare runs/sweep-2026-01-31_12-00-00
-dpforest compare runs --figures figures"""
+dpforest compare runs --figures figures
+dpforest compare runs report.target=95%"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which runs, and where figures go."""
-    parser.add_argument("folders", nargs="+", type=Path, help="run folders, sweep folders, or folders of them")
+    add_folders(parser)
     parser.add_argument("--figures", type=Path, help="where to write all figures of all runs (default: none are drawn)")
+
+
+def add_folders(parser: argparse.ArgumentParser) -> None:
+    """Which runs, and the score that is wanted of them."""
+    parser.add_argument(
+        "folders", nargs="+", type=Path, metavar="FOLDER",
+        help="run folders, sweep folders, or folders of them; with report.target=0.9 (or 95%% of the best without "
+        "privacy) among them, which epsilon takes a method there, and what that costs",
+    )  # fmt: skip
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -33,18 +43,27 @@ def execute(options: argparse.Namespace) -> int:
     from fl_app.report.answer import answer, in_words
     from fl_app.report.gather import gather
     from fl_app.report.tables import section_tables
+    from fl_app.report.wanted import sought_in_words, split_wanted
+    from fl_app.terminal.screen import screen_width
 
     try:
-        gathered = gather(options.folders)
+        folders, wanted = split_wanted(options.folders)
+        gathered = gather(folders)
         for left_out in gathered.left_out:
             print(left_out, file=sys.stderr)
+        if gathered.repeats:
+            print(
+                f"note: {gathered.repeats} run(s) with the configuration and seed of another one and other numbers: "
+                "other code, or noise that no seed gives; each seed counts once, with the mean of its runs",
+                file=sys.stderr,
+            )
         if not gathered.sections:
-            print(f"error: no finished run in {', '.join(map(str, options.folders))}", file=sys.stderr)
+            print(f"error: no finished run in {', '.join(map(str, folders))}", file=sys.stderr)
             return 1
         for section in gathered.sections:
             print(f"{section_tables(section)}\n")
-        answers = [answer(section) for section in gathered.sections]
-        print(in_words(answers))
+        answers = [answer(section, wanted) for section in gathered.sections]
+        print("\n\n".join(filter(None, [in_words(answers), sought_in_words(answers, screen_width())])))
         if options.figures:
             written = _draw(gathered, answers, options.figures)
             print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))

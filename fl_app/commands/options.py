@@ -21,7 +21,7 @@ from fl_app.config.compose import (
 from fl_app.data import Evaluation, Partition
 from fl_app.data.registry import SOURCES
 from fl_app.engine.experiment import Experiment, Privacy
-from fl_app.jobs.settings import EngineSettings, RunSettings, TrackingSettings
+from fl_app.jobs.settings import EngineSettings, ReportSettings, RunSettings, TrackingSettings
 from strategies.registry import get_method
 
 _WIDTH = 100
@@ -119,6 +119,7 @@ def _kinds(config: DictConfig) -> dict[str, type[Settings]]:
         "privacy": Privacy,
         "tracking": TrackingSettings,
         "engine": EngineSettings,
+        "report": ReportSettings,
     }
 
 

@@ -16,8 +16,6 @@ EXAMPLES = """\
 dpforest predict --model RUN/model/forest.json --data new.csv --out predictions.csv
 dpforest predict --model RUN/model/forest.json --data new.csv --out predictions.csv --explain
 dpforest predict --model RUN/model/network.json --data new.csv --out predictions.csv"""
-_LINE_ENDS = "\t\r\n"
-_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # beginnings of a cell that spreadsheets calculate; some wide
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +32,7 @@ def execute(options: argparse.Namespace) -> int:
     """Write the predictions; exit code 1 if there are none."""
     from dpforest.errors import DPForestError
     from dpforest.files import written_whole
+    from dpforest.texts import harmless_cell
     from fl_app.results.model_file import load_model
     from fl_app.results.prediction import predict_file
 
@@ -41,8 +40,8 @@ def execute(options: argparse.Namespace) -> int:
         model = load_model(options.model)
         predictions, notes = predict_file(model, options.data, options.explain)
         if model.schema.is_classification:
-            predictions["prediction"] = predictions["prediction"].map(_harmless)
-            if marked := [name for name in model.schema.classes if _harmless(name) != name]:
+            predictions["prediction"] = predictions["prediction"].map(harmless_cell)
+            if marked := [name for name in model.schema.classes if harmless_cell(name) != name]:
                 notes.append(f"note: class names that a spreadsheet would calculate are written with ': {marked}")
         # Line ends of two characters, as in RFC 4180: then a name that holds one of them is quoted, and breaks no line.
         with written_whole(options.out) as place:
@@ -54,13 +53,3 @@ def execute(options: argparse.Namespace) -> int:
         print(printable(note))
     print(f"{len(predictions)} rows in {options.out}")
     return 0
-
-
-def _harmless(name: str) -> str:
-    """A class name as a cell that no spreadsheet calculates and no terminal obeys: others may have named it."""
-    name = printable(name, but=_LINE_ENDS)  # a cell with those is quoted
-    try:
-        float(name)  # "-1" is a class as any other
-    except ValueError:
-        return f"'{name}" if name.startswith(_FORMULA) else name
-    return name

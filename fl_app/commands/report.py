@@ -6,14 +6,17 @@ import argparse
 import sys
 from pathlib import Path
 
+from fl_app.commands.compare import add_folders
+
 EXAMPLES = """\
 dpforest report runs/sweep-2026-01-31_12-00-00
-dpforest report runs/first runs/second --out both"""
+dpforest report runs/first runs/second --out both
+dpforest report runs report.target=0.9"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which runs, and where the page goes."""
-    parser.add_argument("folders", nargs="+", type=Path, help="run folders, sweep folders, or folders of them")
+    add_folders(parser)
     parser.add_argument("--out", type=Path, help="folder for report.html and figures (default: the first folder)")
 
 
@@ -23,16 +26,19 @@ def execute(options: argparse.Namespace) -> int:
     from fl_app.report.answer import in_words
     from fl_app.report.gather import gather
     from fl_app.report.page import REPORT, write_page
+    from fl_app.report.wanted import sought_in_words, split_wanted
+    from fl_app.terminal.screen import screen_width
 
-    target: Path = options.out or options.folders[0]
     try:
-        gathered = gather(options.folders)
+        folders, wanted = split_wanted(options.folders)
+        target: Path = options.out or folders[0]
+        gathered = gather(folders)
         for left_out in gathered.left_out:
             print(left_out, file=sys.stderr)
-        answers = write_page(gathered, target)
+        answers = write_page(gathered, target, wanted)
     except (DPForestError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(in_words(answers))
+    print("\n\n".join(filter(None, [in_words(answers), sought_in_words(answers, screen_width())])))
     print(f"\nreport: {target / REPORT}")
     return 0

@@ -1,7 +1,7 @@
 """Write what a finished run guarantees, and what it does not, for a data protection officer.
 
 Every run leaves its statement at its end. This command writes that of an older run, or writes it again after an audit
-or an attack.
+in the folder above.
 """
 
 from __future__ import annotations

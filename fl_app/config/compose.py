@@ -24,7 +24,10 @@ from fl_app.config.places import conf_folder
 from fl_app.engine.experiment import LEVELS, ConfigurationError, Experiment
 
 # Keys of the configuration that say where a run happens, or that others are made of.
-_NOT_EXPERIMENT = ("engine", "output", "tracking", "objective", "attack_models", "default_delta", "vary", "contender")
+_NOT_EXPERIMENT = (
+    "engine", "output", "tracking", "objective", "report", "attack_models", "references", "default_delta", "vary",
+    "contender",
+)  # fmt: skip
 # Options of earlier versions, and what to use in their place.
 _MOVED = {"strategy.noise": "privacy.trust=local, or privacy.trust=shared for what was distributed"}
 _PRIMARY = "config"

@@ -25,6 +25,7 @@ def subject_of(experiment: Experiment) -> Subject:
         raise ConfigurationError(
             "an audit needs rows to try, and only nodes have any: set dataset.path (or dataset.synthetic)"
         )
+    experiment.method.requires(experiment.method.name)
     clients = experiment.clients_for(experiment.partition.count(experiment.source))
     task = experiment.server_task(clients)
     trains = [client for client, role in enumerate(experiment.roles(clients)) if role == "train"]

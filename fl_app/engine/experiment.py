@@ -146,6 +146,11 @@ class Experiment(Settings):
         super().__post_init__()
         # Built once here, so that a bad name or value is refused before anything starts.
         _ = self.method, self.settings, self.protection, self.source
+        if self.rounds is not None and self.rounds > 1 and not self.method.uses_rounds:
+            raise ConfigurationError(
+                f"rounds {self.rounds}: strategy {self.method.name} does the same whatever that is: leave rounds out "
+                "(or give rounds=null where a file sets it)"
+            )
 
     @cached_property
     def method(self) -> Method:
@@ -214,21 +219,28 @@ class Experiment(Settings):
             return ["train"] * clients
         return client_roles(self.source, self.partition, self.evaluation, clients)
 
-    def cohort(self, nodes: Mapping[int, int]) -> Cohort:
+    def cohort(self, nodes: Mapping[int, int], connected: int) -> Cohort:
         """Which nodes take part, and for what.
+
+        Parameters
+        ----------
+        nodes : mapping of int to int
+            By client.
+        connected : int
+            Nodes that there are, also such as play none.
 
         Raises
         ------
         DPForestError
-            Nobody plays one of the clients.
+            There are fewer nodes than clients.
         """
-        clients = self.clients_for(len(nodes))
+        clients = self.clients_for(max(nodes) + 1)
         missing = sorted(set(range(clients)) - set(nodes))
-        if missing and len(nodes) < clients:
+        if missing and connected < clients and not self.source.on_nodes:
             raise DPForestError(
                 f"the experiment makes {clients} clients, but no node plays client {missing[0]} "
-                f"({len(nodes)} nodes are there): start {clients} nodes (num-supernodes={clients}), "
-                f"or set partition.clients={len(nodes)}"
+                f"({connected} nodes are there): start {clients} nodes (num-supernodes={clients}), "
+                f"or set partition.clients={connected}"
             )
         # Under a subject split, clients that train have no test rows of their own.
         own_tests = self.evaluation.split != "subject"

@@ -234,7 +234,7 @@ def _client_rows(experiment: Experiment, result: FederatedResult) -> list[dict[s
 
 def _privacy(experiment: Experiment, result: FederatedResult) -> dict[str, Any]:
     """The guarantee of the run: that of its worst-protected client, with every client's ledger."""
-    guarantee = replace(result.guarantee, unit=experiment.protection.unit, trust=experiment.protection.trust)
+    guarantee = replace(result.guarantee, unit=experiment.protection.unit)
     notes = []
     of_records = experiment.protection.unit.kind is PrivacyUnit.RECORD
     if experiment.source.records_per_sample > 1 and guarantee.holds and of_records:
@@ -261,8 +261,9 @@ def _about_evaluation(result: FederatedResult) -> str:
     if result.noised_metrics_received:
         text = (
             "test metrics were reported with noise: one test record, added or removed, is protected like one training "
-            "record, by the same epsilon, as no record is both. Each client noised its own"
+            "record, by the same epsilon, as no record is both. "
         )
+        text += "Clients shared the noise of their sum" if result.metrics_are_of_a_sum else "Each client noised its own"
         in_clear = "; those of others, in clear, are not part of the guarantee" if result.metrics_received else ""
         return f"{text}{in_clear}. Not part of it are the facts that a client takes part and how long its answers take"
     reported = (

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from dpforest.ledger import rounded_up
 from fl_app.forecast.forecast import Forecast, Score
-from fl_app.results.text import columns, decimals, fact_lines, human_bytes, short_delta
+from fl_app.results.text import decimals, fact_lines, human_bytes, short_delta
+from fl_app.terminal.tables import columns
 
 
 def forecast_text(found: Forecast, width: int | None = None) -> str:

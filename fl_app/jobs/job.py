@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from fl_app.config.compose import to_experiment
 from fl_app.engine.experiment import ConfigurationError, Experiment, Privacy
 from fl_app.engine.run import Run
 from fl_app.jobs.engine import WarmEngine
-from fl_app.jobs.record import run_job
+from fl_app.jobs.record import add_statement, run_job
 from fl_app.jobs.settings import EngineSettings, RunSettings
 from fl_app.jobs.sweep_folder import experiment_key
 from fl_app.results.attack import ATTACK, write_attack
@@ -27,12 +28,19 @@ from fl_app.results.run_folder import is_failed_try, write_failure
 from fl_app.terminal.quiet import quiet_frameworks
 from fl_app.terminal.screen import log_to_screen
 from strategies.method import TooFewClients
+from strategies.registry import get_method
 
 log = logging.getLogger("fl_app")
 
 
 def sweep_experiment(config: DictConfig) -> Experiment:
-    """The experiment of a run of a sweep: without a budget, where none makes a difference."""
+    """The experiment of a run of a sweep: without a budget or a number of rounds, where none makes a difference.
+
+    A sweep says them for all its methods at once.
+    """
+    if config.rounds is not None and not get_method(str(config.strategy.name)).uses_rounds:
+        config = config.copy()
+        config.rounds = None
     experiment = to_experiment(config)
     return experiment if experiment.method.uses_budget else dataclasses.replace(experiment, privacy=Privacy(math.inf))
 
@@ -53,10 +61,9 @@ def perform(
     settings = EngineSettings.from_mapping(config.engine, "engine")
     own = RunSettings(config.output, config.objective, config.attack_models)
     grid, nodes = engine.grid(settings, experiment.partition.count(experiment.source))
-    run = run_job(experiment, grid, output, nodes, overrides, on_round, tracker)
-    if own.attack_models is not None:
-        _attack(output, own.attack_models)
-    return run
+    models = own.attack_models
+    measure = None if models is None else partial(_attack, models=models)
+    return run_job(experiment, grid, output, nodes, overrides, on_round, tracker, measure)
 
 
 def track_failure(config: DictConfig, folder: Path, sweep: Path | None = None) -> None:
@@ -71,7 +78,7 @@ def track_failure(config: DictConfig, folder: Path, sweep: Path | None = None) -
 
 
 def _attack(folder: Path, models: int) -> None:
-    """Attack a finished run; where that fails, the run is none the worse."""
+    """Attack a finished run, for its statement to cite; where that fails, the run is none the worse."""
     # Only here: most runs are not attacked.
     from fl_app.attack.measure import attack
     from fl_app.attack.target import Target
@@ -79,6 +86,7 @@ def _attack(folder: Path, models: int) -> None:
     try:
         found = attack(Target.of(folder), models)
         write_attack(found, folder / ATTACK)
+        add_statement(folder)
     except (DPForestError, TooFewClients, OSError) as error:
         log.warning("%s was not attacked: %s", folder, error)
         return

@@ -47,6 +47,7 @@ def run_job(
     overrides: Sequence[str] = (),
     on_round: Callable[[int, int], None] | None = None,
     tracker: MlflowTracker | None = None,
+    measure: Callable[[Path], None] | None = None,
 ) -> Run:
     """Run one experiment into a run folder and say how it went.
 
@@ -64,6 +65,8 @@ def run_job(
         Called after each exchange with the numbers of exchanges done and planned.
     tracker : MlflowTracker, optional
         Is given the finished folder. Where it fails, there is a warning, and the run is kept.
+    measure : callable, optional
+        Measures more about the finished run into its folder, before the tracker is given that.
     """
 
     def report(exchange: int, exchanges: int, words: str) -> None:
@@ -81,21 +84,36 @@ def run_job(
         add_comparison_runs(run, grid, nodes)
         raise_if_interrupted()
         folder.write(run)
-        folder.add(lambda files: _add_statement(files, folder.path.name))
+        folder.add(lambda files: add_statement(files, folder.path.name))
         if users := client_table(run.clients, screen_width()):
             log.info("\n%s", users)
         log.info("\n%s", run_table(run.metrics, run.privacy, screen_width()))
     log.info("run folder: %s", folder.path)
-    if tracker:
-        try:
-            tracker.log(folder.path)
-        except TrackingError as error:
-            log.warning("%s", error)
+    try:
+        if measure:
+            measure(folder.path)
+    finally:
+        _track(tracker, folder.path)
     return run
 
 
-def _add_statement(files: Path, name: str) -> None:
-    """Write the statement of a run among its files; a run whose numbers no report can show goes without one."""
+def _track(tracker: MlflowTracker | None, folder: Path) -> None:
+    try:
+        if tracker:
+            tracker.log(folder)
+    except TrackingError as error:
+        log.warning("%s", error)
+
+
+def add_statement(files: Path, name: str = "") -> None:
+    """Write the statement of a run among its files; a run whose numbers no report can show goes without one.
+
+    Parameters
+    ----------
+    files : Path
+    name : str, optional
+        What the run is called, if not as the folder.
+    """
     from fl_app.report.statement import write_statement  # takes long to import, and runs that fail early never need it
 
     try:

@@ -41,11 +41,15 @@ class RunSettings(Settings):
         The metric that a sweeper such as hydra/sweeper=optuna is given; None: log_loss, or mae of a regression.
     attack_models : int or None
         Shadow models with which each finished run is attacked, as by dpforest attack; None: it is not.
+    references : bool
+        Whether a sweep also runs what there is without a federation, once for each data set, evaluation and seed: every
+        client alone, with privacy and without, and all rows in one place.
     """
 
     output: str | None = None
     objective: str | None = None
     attack_models: Annotated[int, Range(4, 100_000)] | None = None
+    references: bool = True
 
 
 @dataclass(frozen=True)
@@ -64,3 +68,19 @@ class TrackingSettings(Settings):
 
     kind: Literal["mlflow"] | None = None
     uri: str | None = None
+
+
+@dataclass(frozen=True)
+class ReportSettings(Settings):
+    """What the report of a sweep says besides.
+
+    Parameters
+    ----------
+    target : str, float or None
+        A wanted score, such as 0.9, or a share of the best score without privacy, such as 95%: the report says which
+        epsilon takes each method there, and what that costs.
+    """
+
+    group: ClassVar[str] = "report."
+
+    target: str | float | None = None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from dpforest.errors import DPForestError
 from fl_app.config.compose import load_config, load_run, quoted, to_experiment
-from fl_app.engine.experiment import Experiment
+from fl_app.engine.experiment import ConfigurationError, Experiment
 from fl_app.jobs.engine import WarmEngine
 from fl_app.jobs.expansion import expand, sweep_config
 from fl_app.jobs.job import RunAlone, failure_shown, objective, perform, sweep_experiment, track_failure
@@ -19,11 +20,16 @@ from fl_app.jobs.launchers import BASIC, chosen, launch, search
 from fl_app.jobs.names import free_place, run_names
 from fl_app.jobs.progress import Progress
 from fl_app.jobs.record import default_output, output_base
+from fl_app.jobs.references import run_references
+from fl_app.jobs.settings import RunSettings
 from fl_app.jobs.sweep_folder import COMMAND, Missing, resume_command
 from fl_app.results.mlflow import build_tracker
 from fl_app.results.rows import write_results
 from fl_app.results.run_folder import OutputError, failure_of, is_failed_try, is_finished
 from fl_app.terminal.screen import Bars, one_line_a_run
+
+if TYPE_CHECKING:
+    from fl_app.report.wanted import Wanted
 
 log = logging.getLogger("fl_app")
 _FOUND = "optimization_results.yaml"  # where Hydra's sweepers write what they found
@@ -33,6 +39,11 @@ def run_single(overrides: Sequence[str], engine: WarmEngine, bars: Bars) -> bool
     """Run one experiment; whether it went well."""
     failures: list[str] = []
     config = _task_config(load_config(overrides))
+    if config.report.target is not None:
+        raise ConfigurationError(
+            "report.target is for the report of a sweep: add -m; or afterwards, of any runs, "
+            f"dpforest report FOLDER report.target={config.report.target}"
+        )
     output = Path(config.output).expanduser() if config.output else None
     with bars.run(_words(config)), failure_shown(overrides, None, failures):
         experiment = to_experiment(config)
@@ -66,13 +77,15 @@ class Sweep:
         self.config = sweep_config(overrides)
         self.folder = Path(self.config.hydra.sweep.dir)
         self.failures: list[str] = []
+        self._references = RunSettings(references=self.config.references).references
         self._searches = chosen(self.config, "sweeper") != BASIC
         self._runs = [] if self._searches else expand(overrides)
         self._names = run_names(self._runs)
         self._engine = engine
         self._bars = bars
         self._missing = Missing(self.folder) if resumes else None
-        self._without_budget: set[str] = set()
+        self._seen: set[str] = set()
+        self._target = _target(self.config)
 
     def run(self) -> None:
         """Run what is missing.
@@ -95,6 +108,8 @@ class Sweep:
             self._launch()
         else:
             self._run_here()
+        if self._references:
+            run_references(self.folder, self.config.tracking, self._bars)
         self._write_results()
 
     def _run_here(self) -> None:
@@ -191,12 +206,13 @@ class Sweep:
     def _wanted(self, config: DictConfig, overrides: Sequence[str]) -> Experiment | None:
         """The experiment, unless it is finished already, or was run with a budget that makes no difference to it."""
         experiment = sweep_experiment(config)
-        if not experiment.method.uses_budget:
-            text = experiment.to_json()
-            if text in self._without_budget:
-                log.info("%s: skipped, as no budget makes a difference to it", " ".join(overrides))
-                return None
-            self._without_budget.add(text)
+        method, text = experiment.method, experiment.to_json()
+        of_no_use = {"budget": not method.uses_budget, "number of rounds": not method.uses_rounds}
+        ignored = [word for word, is_ignored in of_no_use.items() if is_ignored]
+        if ignored and text in self._seen:
+            log.info("%s: skipped, as no %s makes a difference to it", " ".join(overrides), " or ".join(ignored))
+            return None
+        self._seen.add(text)
         if self._missing and self._missing.has(experiment):
             log.info("there already: %s", " ".join(overrides))
             return None
@@ -208,14 +224,17 @@ class Sweep:
         from fl_app.report.gather import gather
         from fl_app.report.page import REPORT, write_page
         from fl_app.report.tables import section_tables
+        from fl_app.report.wanted import sought
 
         log.info("writing the report")
         try:
             gathered = gather([self.folder])
             for section in gathered.sections:
                 print(f"\n{section_tables(section)}")
-            for each in write_page(gathered, self.folder):
+            for each in write_page(gathered, self.folder, self._target):
                 log.info("%s: %s", each.section.title, each.headline())
+                if (found := sought(each)) is not None:
+                    log.info("%s", "\n".join(found.words()))
             log.info("report: %s", self.folder / REPORT)
         except OSError as error:
             log.error("cannot write the report to %s: %s", self.folder, error.strerror)
@@ -237,6 +256,21 @@ class Sweep:
                 tracker.log_sweep(is_whole=not self.failures)
         except DPForestError as error:
             log.warning("%s", error)
+
+
+def _target(config: DictConfig) -> Wanted | None:
+    """The score that the report is to say the epsilon of.
+
+    Raises
+    ------
+    DPForestError
+        It is none.
+    """
+    if config.report.target is None:
+        return None
+    from fl_app.report.wanted import Wanted  # only here, as it takes long to import
+
+    return Wanted.read(config.report.target)
 
 
 def _task_config(config: DictConfig, output: Path | None = None) -> DictConfig:

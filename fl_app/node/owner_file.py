@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from flwr.app import Context, RecordDict
 
 from dpforest.errors import DPForestError, did_you_mean
 from fl_app.engine.node_state import state_folder
 from fl_app.engine.owner_schema import SCHEMA, OwnerSchema
 from strategies.node.keys import KEYS
+from strategies.secure_aggregation.fellows import read_signing_key
 
 BUDGET = "budget.db"
 _ROOT, _KEY = "root-certificates", "private-key"
-_PATHS = ("data-path", SCHEMA, "budget-file", "state-folder", _ROOT, _KEY)
+_SIGNING = "signing-key"
+_PATHS = ("data-path", SCHEMA, "budget-file", "state-folder", _SIGNING, "fellows", _ROOT, _KEY)
 _LISTS = ("strategies", "units")
 _NUMBER = "partition-id"
 
@@ -73,6 +73,8 @@ class OwnerFile:
             )
         given = {key: _value(path, key, value) for key, value in plain.items()}
         connection = {key: given.pop(key, None) for key in (_ROOT, _KEY)}
+        if connection[_KEY] is not None:
+            given.setdefault(_SIGNING, connection[_KEY])
         given["state-folder"] = str(state_folder(given))
         given.setdefault("budget-file", str(Path(given["state-folder"]) / BUDGET))
         return cls(path, given, connection[_ROOT], connection[_KEY])
@@ -93,9 +95,11 @@ class OwnerFile:
         if self.private_key is None:
             return None
         try:
-            key = load_ssh_private_key(Path(self.private_key).read_bytes(), None)
-        except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-            raise OwnerFileError(f"{_KEY} {self.private_key} cannot be read ({error}): {_MAKE_KEY}") from error
+            key = read_signing_key(Path(self.private_key).read_bytes())
+        except OSError as error:
+            raise OwnerFileError(f"{_KEY} {self.private_key} cannot be read ({error.strerror}): {_MAKE_KEY}") from error
+        except DPForestError as error:
+            raise OwnerFileError(f"{_KEY} {self.private_key} {error}: {_MAKE_KEY}") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise OwnerFileError(f"{_KEY} {self.private_key} is no elliptic curve key: {_MAKE_KEY}")
         return key

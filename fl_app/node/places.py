@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from dpforest.errors import DPForestError
+from dpforest.files import written_whole
 from fl_app.engine.node_state import SECRET, state_folder
 from fl_app.node.owner_file import OwnerFile
 from strategies.node.budget_file import BudgetFile
@@ -63,7 +64,8 @@ def check_state(owner: OwnerFile) -> None:
         )
     file = BudgetFile(budget)
     file.make()
-    note.write_text(str(budget), encoding="utf-8")
+    with written_whole(note) as partial:
+        partial.write_text(str(budget), encoding="utf-8")
     if file.runs() and not secret.exists():
         raise StateLost(
             f"{secret} is gone, which chose the test rows of earlier runs: put back a copy, or give the node other data"

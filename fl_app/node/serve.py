@@ -13,6 +13,7 @@ from flwr.app import Context, Message, MessageType, RecordDict
 
 import dpforest
 from dpforest.errors import DPForestError, one_line
+from dpforest.files import written_whole
 from fl_app.engine.node import ExperimentHost
 from fl_app.engine.node_state import StateError
 from fl_app.node.owner_file import OwnerFile
@@ -142,6 +143,7 @@ def serve(owner: OwnerFile, address: str, insecure: bool, until: Callable[[], bo
     DPForestError
         The owner's file, the state or the connection is not as it must be; nothing was spent.
     """
+    owner.key()
     describe_limits(owner.context)  # raises where one is none
     owner.schema()
     with alone(owner):
@@ -150,7 +152,8 @@ def serve(owner: OwnerFile, address: str, insecure: bool, until: Callable[[], bo
         connection = Connection(address, owner.root_certificates, owner.key(), insecure, _read_id(known))
         try:
             number = _open(connection)
-            known.write_text(str(number), encoding="ascii")
+            with written_whole(known) as partial:
+                partial.write_text(str(number), encoding="ascii")
             _answer_all(connection, number, WarmNode(owner), until)
         finally:
             connection.close()

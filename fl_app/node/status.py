@@ -8,8 +8,11 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from dpforest.errors import DPForestError
+from dpforest.files import written_whole
 from dpforest.ledger import rounded_up
+from dpforest.texts import harmless_cell
 from fl_app.node.owner_file import OwnerFile
+from fl_app.terminal.tables import aligned
 from strategies.node.budget_file import BudgetFile, RunSummary
 from strategies.node.consent import Limits
 
@@ -33,9 +36,7 @@ class NodeStatus:
 
     def text(self) -> str:
         """A table for the terminal."""
-        rows = [_COLUMNS, *(tuple(map(_cell, astuple(run))) for run in self.runs)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-        table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        table = aligned([_COLUMNS, *(tuple(map(_cell, astuple(run))) for run in self.runs)])
         (epsilon, delta), (more_epsilon, more_delta) = self.spent, self.left
         return "\n".join(
             [
@@ -63,17 +64,13 @@ def node_status(owner: OwnerFile) -> NodeStatus:
 
 
 def write_csv(status: NodeStatus, path: Path) -> None:
-    """Write a line a run."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    """Write a line a run; words are a server's."""
+    with written_whole(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(_COLUMNS)
-        writer.writerows([_formula_free(cell) for cell in astuple(run)] for run in status.runs)
+        for run in status.runs:
+            writer.writerow([harmless_cell(cell) if isinstance(cell, str) else cell for cell in astuple(run)])
 
 
 def _cell(value: object) -> str:
     return "-" if value is None or value == "" else str(value)
-
-
-def _formula_free(value: object) -> object:
-    """Words of a server's must not become a spreadsheet's formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value

@@ -10,7 +10,8 @@ import pandas as pd
 from dpforest.ledger import rounded_up
 from fl_app.results.finished import PRIVATE, UNPROVEN, FinishedRun
 from fl_app.results.rows import distinct_columns
-from fl_app.results.text import columns, decimals, human_bytes
+from fl_app.results.text import decimals, human_bytes
+from fl_app.terminal.tables import columns
 from strategies.metrics import metrics_of, primary_metric
 
 

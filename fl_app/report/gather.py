@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from dpforest.errors import DPForestError, printable
 from fl_app.report.sections import Family, Section, families, sections, target_of
@@ -27,11 +28,16 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Gathered:
-    """All that was found below the folders of a report; ``duplicates`` are runs that were found again."""
+    """All that was found below the folders of a report.
+
+    ``duplicates`` are runs that were found again, with the same configuration and numbers. ``repeats`` have the
+    configuration and seed of another run, and other numbers: other code made them, or noise that no seed gives.
+    """
 
     sections: list[Section]
     left_out: list[LeftOut] = field(default_factory=list)
     duplicates: int = 0
+    repeats: int = 0
 
     @property
     def runs(self) -> list[FinishedRun]:
@@ -71,8 +77,18 @@ def gather(folders: Sequence[Path]) -> Gathered:
             left_out.append(LeftOut(folder, "damaged", " ".join(f"{type(error).__name__}: {error}".split())))
             continue
         read += 1
-        what = {key: value for key, value in run.config.items() if key != "overrides"}
-        runs[json.dumps([what, target_of(run)], sort_keys=True)] = run
+        runs[json.dumps([_question(run), _numbers(run)], sort_keys=True)] = run
     if not runs and not left_out:
         raise DPForestError(f"no run in {', '.join(map(str, folders))}: give folders that a run or a sweep wrote")
-    return Gathered(sections(list(runs.values()), failed), left_out, read - len(runs))
+    questions = {json.dumps(_question(run), sort_keys=True) for run in runs.values()}
+    return Gathered(sections(list(runs.values()), failed), left_out, read - len(runs), len(runs) - len(questions))
+
+
+def _question(run: FinishedRun) -> list[Any]:
+    """The configuration of a run, with what it predicted."""
+    return [{key: value for key, value in run.config.items() if key != "overrides"}, target_of(run)]
+
+
+def _numbers(run: FinishedRun) -> dict[str, Any]:
+    """What a run reached, without the time that it took."""
+    return {key: value for key, value in run.metrics.items() if key not in ("seconds", "beside")}

@@ -15,7 +15,9 @@ from fl_app.report.protection import Protection, protections
 from fl_app.report.sections import Section, nearest_to_one
 from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN, FinishedRun
 from fl_app.results.run_folder import STATEMENT
+from strategies.method import Scope
 from strategies.metrics import COVERAGE, metrics_of
+from strategies.registry import scope_of
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,15 @@ class Release:
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What one setting guarantees at one epsilon, and the releases of its worst-protected client."""
+    """What one setting guarantees at one epsilon, and the releases of its worst-protected client.
+
+    ``stays`` says that nothing leaves a client, so that nothing needs a guarantee.
+    """
 
     setting: str
     epsilon: float
     state: str
+    stays: bool
     facts: list[tuple[str, str]]
     releases: list[Release]
     others: str
@@ -60,10 +66,13 @@ def disclosures(section: Section) -> list[Disclosure]:
 def _disclosure(run: FinishedRun, others: str) -> Disclosure:
     privacy, state = run.privacy, run.state
     clients = privacy["clients"]
+    stays = state == OPEN and scope_of(run.method) is Scope.ALONE
     worst = max(clients.values(), key=lambda ledger: float(ledger["epsilon"]))
     answers = {PRIVATE: "yes", OPEN: "no: nothing is protected"}
     unit = str(run.guarantee.unit)
     protected = {PRIVATE: unit, UNPROVEN: f"nothing for sure; claimed: {unit}", OPEN: "nothing"}
+    if stays:
+        answers[OPEN], protected[OPEN] = "none is needed: nothing but test metrics leaves a client", "nothing is sent"
     facts = [
         (
             "Does a guarantee hold?",
@@ -85,7 +94,7 @@ def _disclosure(run: FinishedRun, others: str) -> Disclosure:
         facts += [(each.what, _protected_by(each)) for each in protections(run)[1:]]
     statement = run.folder / STATEMENT
     link = statement if statement.is_file() else None
-    return Disclosure(run.setting, run.epsilon, state, facts, releases_of(worst), others, link)
+    return Disclosure(run.setting, run.epsilon, state, stays, facts, releases_of(worst), others, link)
 
 
 def _metrics_with_noise(run: FinishedRun, intervals: dict[str, list[float]]) -> str:

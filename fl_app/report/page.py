@@ -21,16 +21,19 @@ from markupsafe import Markup, escape
 from dpforest.errors import printable
 from dpforest.files import written_whole
 from dpforest.ledger import rounded_up
-from fl_app.report.answer import Answer, answer
+from fl_app.report.answer import NONE_FINISHED, Answer, across, answer
 from fl_app.report.comparison import comparison
 from fl_app.report.drawing import Placed, draw, draw_family
 from fl_app.report.figures.catalogue import CATALOGUE, TABLES
 from fl_app.report.figures.rounds import stability_rows
 from fl_app.report.gather import Gathered, gather
 from fl_app.report.ledgers import Disclosure, disclosures
-from fl_app.report.papers.published import published_for
+from fl_app.report.papers import compared as papers
+from fl_app.report.papers.compared import compared
+from fl_app.report.papers.published import citations, published_for
 from fl_app.report.sections import Section
 from fl_app.report.svg import inline
+from fl_app.report.wanted import HEADER, Sought, Wanted, sought
 from fl_app.results.finished import FinishedRun, flat
 from fl_app.results.text import human_bytes
 from strategies.metrics import metrics_of
@@ -83,6 +86,9 @@ class Part:
     stability: list[dict[str, Any]]
     disclosures: list[Disclosure]
     published: list[list[str]]
+    citations: list[str]
+    compared: tuple[list[list[str]], list[str]]
+    sought: Sought | None
 
     @property
     def slug(self) -> str:
@@ -115,10 +121,10 @@ def write_report(folders: Sequence[Path], target: Path | None = None) -> Path:
     return target / REPORT
 
 
-def write_page(gathered: Gathered, target: Path) -> list[Answer]:
-    """Make the figures, write the page, and return the answers that it opens with."""
+def write_page(gathered: Gathered, target: Path, wanted: Wanted | None = None) -> list[Answer]:
+    """Make the figures, write the page, and return the answers that it opens with; and who reaches a wanted score."""
     target.mkdir(parents=True, exist_ok=True)
-    answers = [answer(section) for section in gathered.sections]
+    answers = [answer(section, wanted) for section in gathered.sections]
     placed = draw(answers, target / FIGURES)
     parts = [
         _part(number, own, _by_place(figures, target))
@@ -136,9 +142,14 @@ def write_page(gathered: Gathered, target: Path) -> list[Answer]:
     header, runs = _runs_table(gathered.sections)
     page = environment.get_template("page.html.j2").render(
         parts=parts,
+        none_finished=NONE_FINISHED,
+        across=across(answers),
         joined=_by_place(joined, target),
+        reach_header=HEADER,
+        papers_header=papers.HEADER,
         left_out=gathered.left_out,
         duplicates=gathered.duplicates,
+        repeats=gathered.repeats,
         n_runs=len(gathered.runs),
         header=header,
         runs=runs,
@@ -198,7 +209,7 @@ def _by_place(placed: Sequence[Placed], target: Path) -> dict[str, list[PageFigu
 
 def _part(number: int, own: Answer, figures: dict[str, list[PageFigure]]) -> Part:
     section = own.section
-    texts = [(name, table(section)) for name, table in TABLES.items()]
+    texts = [(name, table(section, None)) for name, table in TABLES.items()]
     return Part(
         number=number,
         section=section,
@@ -210,6 +221,9 @@ def _part(number: int, own: Answer, figures: dict[str, list[PageFigure]]) -> Par
         stability=stability_rows(section) if section.has_scores else [],
         disclosures=disclosures(section),
         published=published_for(section.dataset, section.split),
+        citations=citations(section.dataset, section.split),
+        compared=compared(section),
+        sought=sought(own),
     )
 
 

@@ -21,8 +21,9 @@ from dpforest.ledger import rounded_up
 from fl_app.results.finished import OPEN, UNPROVEN, FinishedRun, read_config
 from fl_app.results.rows import distinct_by_method, setting_label
 from fl_app.results.text import clients_in_words
-from strategies.metrics import Kind, Metric, client_metric, primary_metric
-from strategies.registry import style_of
+from strategies.method import Scope
+from strategies.metrics import Kind, Metric, client_metric, metrics_of, primary_metric
+from strategies.registry import scope_of, style_of
 from strategies.style import Style
 
 # What does not change the question: folds and draws are pooled, and the split stands in the title. A public share is a
@@ -90,13 +91,7 @@ class Section:
 
     @cached_property
     def note(self) -> str:
-        """Which methods have no score on public test rows, where some have; which runs ended early or have no score."""
-        shares = {run.setting: float(run.config["evaluation"].get("public_share", 0)) for run in self.runs}
-        partly = [
-            f"{setting} is evaluated on a random {1 - share:.0%} of the test rows: the others are public to its server."
-            for setting, share in sorted(shares.items())
-            if share and len(set(shares.values())) > 1
-        ]
+        """Which methods are evaluated on other rows, which runs ended early, and which have no score."""
         early = [
             f"{_named(run)}, ended early, {run.metrics['ended_early']}."
             for run in self.runs
@@ -107,7 +102,17 @@ class Section:
             for run in self.runs
             if self.has_scores and pd.isna(run.metrics.get(self.metric.name))
         ]
-        return " ".join(partly + early + self.incomplete + without)
+        return " ".join(self.on_other_rows + early + self.incomplete + without)
+
+    @property
+    def on_other_rows(self) -> list[str]:
+        """Which methods are evaluated on a part of the test rows, where others are on all: a sentence each."""
+        shares = {run.setting: float(run.config["evaluation"].get("public_share", 0)) for run in self.runs}
+        return [
+            f"{setting} is evaluated on a random {1 - share:.0%} of the test rows: the others are public to its server."
+            for setting, share in sorted(shares.items())
+            if share and len(set(shares.values())) > 1
+        ]
 
     @property
     def incomplete(self) -> list[str]:
@@ -129,8 +134,12 @@ class Section:
 
     @cached_property
     def splits_trust(self) -> bool:
-        """Whether the trust model makes a panel too: where private runs differ in it and in the unit, both known."""
-        guarantees = [run.guarantee for run in self.runs if run.state != OPEN]
+        """Whether the trust model makes a panel too: where private runs differ in it and in the unit, both known.
+
+        Who is alone has nobody to trust, and makes none.
+        """
+        private = [run for run in self.runs if run.state != OPEN]
+        guarantees = [run.guarantee for run in private if scope_of(run.method) is not Scope.ALONE]
         units, trusts = ({getattr(each, part).kind for each in guarantees} for part in ("unit", "trust"))
         return min(len(units), len(trusts)) > 1 and None not in units | trusts
 
@@ -159,9 +168,25 @@ class Section:
             return dict(self.styles)
         return _styles([replace(run, setting=self.name(run)) for run in self.runs], with_trust=False)
 
+    @property
+    def second_metric(self) -> Metric | None:
+        """By which methods are compared too: balanced accuracy, where there are classes."""
+        others = [each for each in metrics_of(self.metric.kind) if each.against_epsilon and not each.is_primary]
+        known = [each for each in others if self.metric.kind is Kind.CLASSES and each.name in self.frame]
+        return known[0] if known else None
+
+    @property
+    def guess(self) -> str:
+        """What is predicted where nothing is learned."""
+        return "the mean" if self.metric.kind is Kind.TARGET else "the most frequent class"
+
     @cached_property
     def most_frequent(self) -> dict[str, float]:
-        """What always predicting the most frequent class of the test rows reaches, by metric; empty of a regression."""
+        """What always predicting `guess` of the test rows reaches, by metric."""
+        if self.metric.kind is Kind.TARGET:
+            known = [run.metrics for run in self.runs if run.metrics.get("r2", 1) < 1 and "mse" in run.metrics]
+            squares = [metrics["mse"] / (1 - metrics["r2"]) for metrics in known]
+            return {"r2": 0.0, "mse": float(np.mean(squares))} if squares else {}
         counts = [np.sum(run.metrics["confusion"], axis=1) for run in self.runs if "confusion" in run.metrics]
         shares = [each / each.sum() for each in counts if each.sum()]
         if not shares:

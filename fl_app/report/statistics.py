@@ -11,18 +11,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from fl_app.results.text import decimals
+
 FEWEST_SEEDS = 3
+ENOUGH_SEEDS = 5  # of fewer an interval may be many times as wide as what they span: it is not shown
 _RESAMPLES = 9999
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and its 95 per cent bootstrap interval; the ends are NaN for a single value."""
+    """A mean and its 95 per cent bootstrap interval, whose ends are NaN for a single value.
+
+    ``values`` are those that it is of, and ``limits`` between which they may be.
+    """
 
     mean: float
     low: float
     high: float
     n: int
+    values: tuple[float, ...] = ()
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def half(self) -> float:
@@ -30,12 +38,38 @@ class Interval:
         return (self.high - self.low) / 2
 
     @property
+    def is_range(self) -> bool:
+        """Whether what is shown are the least and the greatest value."""
+        return self.n < ENOUGH_SEEDS
+
+    @property
+    def shown(self) -> tuple[float, float]:
+        """The ends to show: those of the interval inside the limits, or of few values the least and the greatest."""
+        ends = (min(self.values), max(self.values)) if self.is_range and self.values else (self.low, self.high)
+        low, high = np.clip(ends, *self.limits)
+        return float(low), float(high)
+
+    @property
+    def words(self) -> str:
+        """The mean with what is shown of its spread: a range in brackets, an interval behind a sign."""
+        low, high = self.shown
+        if self.n < 2 or math.isnan(low):
+            return decimals(self.mean)
+        if self.is_range:
+            return f"{decimals(self.mean)} [{decimals(low)} to {decimals(high)}]"
+        if (low, high) == (self.low, self.high):
+            return f"{decimals(self.mean)} ± {decimals(self.half)}"
+        return f"{decimals(self.mean)} -{decimals(self.mean - low)} +{decimals(high - self.mean)}"
+
+    @property
     def is_above_zero(self) -> bool:
         """Whether all of it is."""
         return self.low > 0
 
 
-def mean_interval(values: ArrayLike, weights: ArrayLike | None = None) -> Interval:
+def mean_interval(
+    values: ArrayLike, weights: ArrayLike | None = None, limits: tuple[float, float] = (-math.inf, math.inf)
+) -> Interval:
     """Student's interval of a mean, with the bootstrap's standard error.
 
     Percentiles of resampled means never leave the range of the values: of three they hold the truth in 3 of 4 cases
@@ -47,6 +81,8 @@ def mean_interval(values: ArrayLike, weights: ArrayLike | None = None) -> Interv
     values : array-like of float, length n_values
     weights : array-like of float, length n_values, optional
         For a weighted mean; they are drawn together with their values.
+    limits : (float, float)
+        Between which values may be.
 
     Returns
     -------
@@ -55,11 +91,11 @@ def mean_interval(values: ArrayLike, weights: ArrayLike | None = None) -> Interv
     x = np.asarray(values, dtype=float)
     w = np.ones_like(x) if weights is None else np.asarray(weights, dtype=float)
     n = len(x)
-    mean = float(np.average(x, weights=w))
+    mean, own = float(np.average(x, weights=w)), tuple(x.tolist())
     if n < 2:
-        return Interval(mean, math.nan, math.nan, n)
+        return Interval(mean, math.nan, math.nan, n, own, limits)
     if np.all(x == x[0]):
-        return Interval(mean, mean, mean, n)
+        return Interval(mean, mean, mean, n, own, limits)
 
     def weighted(total: np.ndarray, weight: np.ndarray, axis: int = -1) -> np.ndarray:
         return np.asarray(total.sum(axis=axis) / weight.sum(axis=axis))
@@ -69,7 +105,7 @@ def mean_interval(values: ArrayLike, weights: ArrayLike | None = None) -> Interv
         rng=np.random.default_rng(0),
     ).standard_error  # fmt: skip
     half = float(stats.t.ppf(0.975, n - 1) * math.sqrt(n / (n - 1)) * error)
-    return Interval(mean, mean - half, mean + half, n)
+    return Interval(mean, mean - half, mean + half, n, own, limits)
 
 
 def over_folds(scores: Mapping[tuple[Any, Any], float]) -> dict[Any, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,13 @@ from dpforest.audit import AuditResult
 from dpforest.errors import DPForestError
 from dpforest.forest.json_format import write_json
 from dpforest.ledger import json_number
-from dpforest.texts import BadText, parse_json
 from fl_app.engine.experiment import ConfigurationError, Experiment
-from fl_app.results.shapes import Misshapen
-from strategies.audit import MethodAudit
+from fl_app.results.finished import printable_values, read_json
+from fl_app.results.shapes import Misshapen, check_audit
+from strategies.audit import MethodAudit, Release
 
 AUDIT = "audit.json"
-_VERSION = 1
-_TEXTS = ("method", "guarantee", "unit", "neighbours", "created", "dpforest")
-_LISTS = ("culprits", "leaks", "releases", "worlds")
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -37,6 +35,8 @@ class KeptAudit:
     violated : bool
     claims : bool
         Whether there was anything to hold.
+    has_power : bool
+        Whether the same with half the noise was caught.
     culprits : tuple of str
         By what it does not hold.
     seconds : float
@@ -53,6 +53,7 @@ class KeptAudit:
     result: AuditResult
     violated: bool
     claims: bool
+    has_power: bool
     culprits: tuple[str, ...]
     seconds: float
     created: str
@@ -88,11 +89,12 @@ def write_audit(found: MethodAudit, experiment: Experiment, folder: Path) -> Pat
         "neighbours": found.world,
         "claims": found.claims,
         "violated": found.violated,
+        "has_power": found.has_power,
         "culprits": list(found.culprits),
         "leaks": list(found.leaks),
         "result": found.result.to_dict(),
         "field": found.field.to_dict() if found.field else None,
-        "releases": [vars(release) | {"claim": json_number(release.claim)} for release in found.releases],
+        "releases": [_plain(release) for release in found.releases],
         "worlds": [vars(world) for world in found.worlds],
         "seconds": found.seconds,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -108,6 +110,10 @@ def write_audit(found: MethodAudit, experiment: Experiment, folder: Path) -> Pat
     return path
 
 
+def _plain(release: Release) -> dict[str, Any]:
+    return {name: value if isinstance(value, str) else json_number(value) for name, value in vars(release).items()}
+
+
 def read_audit(folder: Path) -> KeptAudit | None:
     """The audit in a folder; None if there is none.
 
@@ -116,36 +122,19 @@ def read_audit(folder: Path) -> KeptAudit | None:
     Misshapen
         The file is damaged, or of a newer version.
     """
-    path = folder / AUDIT
-    if not path.is_file():
+    if not (folder / AUDIT).is_file():
         return None
     try:
-        plain = parse_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, BadText) as error:
-        raise Misshapen(f"{path} cannot be read: {error}") from error
-    try:
-        return _kept(plain)
-    except (KeyError, TypeError, ValueError, DPForestError) as error:
-        raise Misshapen(f"{path} is no audit of this version: {error}") from error
+        plain = read_json(folder / AUDIT)
+        if plain.get("version") != _VERSION:
+            raise Misshapen(f"{AUDIT} is of version {plain.get('version')!r}, and this dpforest reads {_VERSION}")
+        check_audit(plain)
+        return _kept(printable_values(plain))
+    except (OSError, ValueError, DPForestError) as error:
+        raise Misshapen(f"{folder / AUDIT} is no audit of this version: {error}") from error
 
 
-def _kept(plain: Any) -> KeptAudit:
-    if not isinstance(plain, dict) or plain.get("version") != _VERSION:
-        raise ValueError(f"expected version {_VERSION}")
-    for name in _TEXTS:
-        if not isinstance(plain[name], str):
-            raise TypeError(f"{name} must be text")
-    for name in ("violated", "claims"):
-        if not isinstance(plain[name], bool):
-            raise TypeError(f"{name} must be true or false")
-    for name in _LISTS:
-        if not isinstance(plain[name], list):
-            raise TypeError(f"{name} must be a list")
-    if not isinstance(plain["experiment"], dict):
-        raise TypeError("experiment must be a configuration")
-    return KeptAudit(
-        **{name: plain[name] for name in (*_TEXTS, "violated", "claims", "experiment")},
-        result=AuditResult.from_dict(plain["result"]),
-        culprits=tuple(map(str, plain["culprits"])),
-        seconds=float(plain["seconds"]),
-    )
+def _kept(plain: dict[str, Any]) -> KeptAudit:
+    names = (field.name for field in fields(KeptAudit) if field.name not in ("result", "culprits"))
+    result = AuditResult.from_dict(plain["result"])
+    return KeptAudit(**{name: plain[name] for name in names}, result=result, culprits=tuple(plain["culprits"]))

@@ -19,25 +19,50 @@ def audit_lines(found: MethodAudit) -> Iterator[str]:
         yield "             There is nothing to audit: nothing that follows from rows leaves the client."
         return
     yield f"neighbours   {found.world} (of {len(found.worlds)} tried)"
-    for world in found.worlds:
+    for world in found.worlds if len(found.worlds) > 1 else ():
         yield f"             {world.name}: {world.note or f'AUROC {world.auroc:.2f} in a few repetitions'}"
     if not found.claims:
         yield from _of_nothing(found)
         return
-    yield from str(found.result).splitlines()
+    yield from _of_all(found)
     if found.result.found.mu:
         yield f"             mu {found.result.found.mu:.3f}, if the noise is Gaussian, of whatever size"
-    for release in found.releases[:_SHOWN]:
-        yield f"             {release.what}: epsilon {release.lower_bound:.3f} of {rounded_up(release.claim, 4)}"
+    yield from _of_releases(found)
     if found.field is not None:
         yield f"one field    {_of_field(found.field)}"
     if found.violated:
         yield f"The guarantee does NOT hold, by: {'; '.join(found.culprits)}"
-    elif not found.result.has_power:
-        yield "Nothing was refuted, and with half the noise nothing would have been: repeat it more often (--seconds)"
+    elif not found.has_power:
+        yield "Nothing was refuted, and with half the noise nothing would have been: give more --seconds or --canaries"
     else:
         yield "Nothing was refuted. A lower bound is no proof: that is the ledger's."
     yield f"{found.seconds:.0f} seconds"
+
+
+def _of_all(found: MethodAudit) -> Iterator[str]:
+    """All releases together; where half the noise was caught in one of them alone, that is said there."""
+    *lines, power = str(found.result).splitlines()
+    yield from lines
+    caught = [release.what for release in found.releases if release.caught]
+    if found.result.has_power or not caught:
+        yield power
+        return
+    half = found.result.half_noise
+    assert half is not None
+    yield f"half noise   epsilon {half.epsilon:.3f} of all together: caught by {caught[0]}"
+
+
+def _of_releases(found: MethodAudit) -> Iterator[str]:
+    """Those of which most was seen."""
+    clearest = sorted(found.releases, key=lambda release: (-release.violated, -release.lower_bound / release.claim))
+    for release in clearest[:_SHOWN]:
+        claim = rounded_up(release.claim, 4)
+        yield (
+            f"             {release.what}: epsilon {release.lower_bound:.3f} of {claim}; "
+            f"with half the noise {release.half_noise:.3f}"
+        )
+    if (more := len(clearest) - _SHOWN) > 0:
+        yield f"             and {more} more, of which less was seen"
 
 
 def _of_nothing(found: MethodAudit) -> Iterator[str]:

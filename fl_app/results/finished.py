@@ -226,7 +226,13 @@ def read_run(folder: Path) -> FinishedRun:
     config = read_config(folder)
     try:
         return FinishedRun.of(
-            folder, config, _printable(metrics), _printable(privacy), rounds, clients, _printable(attack)
+            folder,
+            config,
+            printable_values(metrics),
+            printable_values(privacy),
+            rounds,
+            clients,
+            printable_values(attack),
         )
     except (AttributeError, LookupError, OverflowError, StopIteration, TypeError, ValueError) as error:
         raise DPForestError(f"{folder} is damaged: {type(error).__name__}: {error}") from error
@@ -269,14 +275,14 @@ def read_json(path: Path) -> dict[str, Any]:
     return plain
 
 
-def _printable(plain: Any) -> Any:
+def printable_values(plain: Any) -> Any:
     """Plain data whose names and texts are fit for screens, pages and figures: no SVG may hold an escape code."""
     if isinstance(plain, str):
         return printable(plain, but="\n")
     if isinstance(plain, list):
-        return [_printable(value) for value in plain]
+        return [printable_values(value) for value in plain]
     if isinstance(plain, dict):
-        return {_printable(key): _printable(value) for key, value in plain.items()}
+        return {printable_values(key): printable_values(value) for key, value in plain.items()}
     return plain
 
 

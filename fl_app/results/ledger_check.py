@@ -14,7 +14,7 @@ from dpforest.errors import DPForestError, one_line, printable
 from dpforest.ledger import ROUNDING, Entry, Ledger, rounded_up
 from dpforest.ledger.recount import WAYS, Recount, recount
 from fl_app.results.finished import read_privacy
-from fl_app.results.text import columns
+from fl_app.terminal.tables import columns
 
 # Ledgers of one run that are not the same: each is composed anew, which may take seconds.
 _MOST_LEDGERS = 100

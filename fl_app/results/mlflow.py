@@ -17,6 +17,7 @@ from typing import Any
 from dpforest.errors import DPForestError
 from dpforest.texts import parse_yaml
 from fl_app.engine.experiment import ConfigurationError
+from fl_app.results.attack import LEVELS, Found, strongest
 from fl_app.results.finished import FinishedRun, flat, read_run
 from fl_app.results.mlflow_model import PYFUNC, save_pyfunc
 from fl_app.results.run_folder import CONFIG, FAILED, failure_of
@@ -196,11 +197,25 @@ def _metrics(run: FinishedRun) -> Iterator[tuple[str, float, int]]:
     for name, value in flat(run.metrics):
         if isinstance(value, int | float) and math.isfinite(value):
             yield _name(name), float(value), 0
+    for name, found in _attacked(run.attack):
+        yield _name(name), found, 0
     numbers = run.rounds.select_dtypes("number")
     for _, row in numbers.iterrows():
         for key, value in row.items():
             if key != "round" and math.isfinite(value):
                 yield _name(f"round/{key}"), float(value), int(row["round"])
+
+
+def _attacked(found: Found | None) -> Iterator[tuple[str, float]]:
+    """What the strongest attack reached by each level of knowledge, and what epsilon allows."""
+    if found is None:
+        return
+    for level in LEVELS:
+        if line := strongest(found, level):
+            yield f"attack/{level}/area", float(line["area"][0])
+            yield f"attack/{level}/balanced_accuracy", float(line["balanced_accuracy"][0])
+    if found["allowed"] is not None:
+        yield "attack/allowed/area", float(found["allowed"]["area"])
 
 
 def _name(key: str) -> str:

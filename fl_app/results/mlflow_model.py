@@ -12,10 +12,9 @@ import pandas as pd
 
 from dpforest import __version__
 from dpforest.schema import Schema
-from fl_app.results.model_file import Model, load_model
+from fl_app.results.model_file import Model, load_model, model_names, rows_of_person, rows_schema
 
 PYFUNC = "pyfunc"
-_MODELS = ("forest.json", "network.json")
 
 
 class PyfuncModel:
@@ -30,9 +29,13 @@ class PyfuncModel:
         self._model = model
 
     def predict(self, model_input: pd.DataFrame, params: Any = None) -> pd.DataFrame:
-        """Predictions of a data frame with the columns of the schema, in any order."""
-        schema = self._model.schema
+        """Predictions of a data frame with the columns of the schema, in any order.
+
+        Where the model asks rows on a person's own scale, all of them are taken to be of one person.
+        """
+        schema = rows_schema(self._model)
         X, _ = schema.check_matrix(schema.matrix(model_input))
+        X = rows_of_person(self._model, X)
         if not schema.is_classification:
             return pd.DataFrame({"prediction": self._model.predict(X)})
         probability = self._model.predict_proba(X)
@@ -64,14 +67,14 @@ def save_pyfunc(folder: Path, place: Path) -> bool:
             str(place),
             loader_module=__name__,
             data_path=str(folder),
-            signature=_signature(load_model(named[0]).schema),
+            signature=_signature(rows_schema(load_model(named[0]))),
             pip_requirements=[f"dpforest=={__version__}"],
         )
     return True
 
 
 def _models_in(folder: Path) -> list[Path]:
-    return [folder / name for name in _MODELS if (folder / name).is_file()]
+    return [folder / name for name in model_names() if (folder / name).is_file()]
 
 
 def _signature(schema: Schema) -> Any:

@@ -21,12 +21,11 @@ import pandas as pd
 from dpforest.cells import Reading, Table, read_target
 from dpforest.errors import printable
 from dpforest.explain import explain_prediction
-from dpforest.forest import Forest
-from dpforest.own_rows import ENOUGH_ROWS, LEAST_ROWS
+from dpforest.own_rows import ENOUGH_ROWS
 from dpforest.schema import Schema
 from fl_app.data.reading.table_file import TableFile, read_table
 from fl_app.data.source import DataError, bounded, describe_clipped, is_large
-from fl_app.results.model_file import Model, require_forest
+from fl_app.results.model_file import Model, require_forest, rows_of_person, rows_schema
 from strategies.metrics import METRICS, classification_sums, regression_sums, summarize
 
 _NAMED = 5  # rows that are named when they cannot be predicted
@@ -57,17 +56,17 @@ def predict_file(model: Model, path: Path, explain: bool = False) -> tuple[pd.Da
     DPForestError
         A column is missing, or there is no row that can be predicted.
     """
-    forest = require_forest(model, "--explain") if explain else model if isinstance(model, Forest) else None
-    own = forest.own if forest else None
-    schema = own.schema if own else model.schema
+    forest = require_forest(model, "--explain") if explain else None
+    schema = rows_schema(model)
     file = read_table(path, schema.columns, optional=[schema.target])
     if not len(file):
         raise DataError(f"{path.name}, line 2: no rows below the header; record some first")
     X, good, notes = _matrix(schema, file, file.read(schema))
     if not good.any():
         raise DataError(f"no row can be predicted: {notes[0].removeprefix('warning: ')}")
-    if forest and own:
-        X = _on_own_scale(forest, X, path.name, notes)
+    if (asked := rows_of_person(model, X)) is not X:
+        notes.append(_own_scale_note(path.name, len(X)))
+        X = asked
     if file.others:
         notes.append(f"note: {path.name}: columns that the model does not know are left out: {', '.join(file.others)}")
     found: dict[str, Any] = {"line": file.lines}
@@ -90,25 +89,12 @@ def predict_file(model: Model, path: Path, explain: bool = False) -> tuple[pd.Da
     return pd.DataFrame(found), notes
 
 
-def _on_own_scale(forest: Forest, X: np.ndarray, name: str, notes: list[str]) -> np.ndarray:
-    """The rows of one person on that person's own scale, which the model asks.
-
-    Raises
-    ------
-    DataError
-        A row alone has no scale of its own.
-    """
-    if len(X) < LEAST_ROWS:
-        raise DataError(
-            f"{name} has {len(X)} row to predict, and the model puts all rows of a person on that person's own scale: "
-            f"one row has none; give {ENOUGH_ROWS} or more rows of the person, of all that it does, without labels"
-        )
-    few = f", of which {ENOUGH_ROWS} or more are needed for a sound one" if len(X) < ENOUGH_ROWS else ""
-    notes.append(
-        f"{'warning' if few else 'note'}: {name}: all {len(X)} rows are taken to be of one person, on whose own scale "
+def _own_scale_note(name: str, rows: int) -> str:
+    few = f", of which {ENOUGH_ROWS} or more are needed for a sound one" if rows < ENOUGH_ROWS else ""
+    return (
+        f"{'warning' if few else 'note'}: {name}: all {rows} rows are taken to be of one person, on whose own scale "
         f"they are put{few}"
     )
-    return forest.of_person(X)
 
 
 def _matrix(schema: Schema, file: TableFile, table: Table) -> tuple[np.ndarray, np.ndarray, list[str]]:

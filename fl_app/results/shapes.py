@@ -219,6 +219,45 @@ _GUESS = {"of": _TEXT, "attack": _NAME, "needs_model": _FLAG, "cells": _INTERVAL
 _CONTROL = {"name": _NAME, "attack": _NAME, "area": _INTERVAL, "broke": _FLAG}
 
 
+_BUDGET_OF_AUDIT = {"experiment.strategy", "experiment.privacy.epsilon", "experiment.privacy.delta"}
+_RATES_OF_EVENT = {f"rates.{name}": _COUNT for name in ("hits", "draws", "false_hits", "false_draws")}
+_FOUND = {**dict.fromkeys(("epsilon", "mu"), _EPSILON), "by": _TEXT, "repetitions": _COUNT, **_RATES_OF_EVENT}
+_AUDIT = {
+    **dict.fromkeys(("method", "created", "dpforest"), _NAME),
+    **dict.fromkeys(("guarantee", "unit", "neighbours"), _TEXT),
+    **dict.fromkeys(("claims", "violated", "has_power"), _FLAG),
+    **dict.fromkeys(("culprits", "leaks"), _WORDS),
+    **dict.fromkeys(("releases", "worlds"), _LINES),
+    "result": _MAPPING,
+    "result.epsilon": _EPSILON,
+    **dict.fromkeys(("result.delta", "result.confidence"), _DELTA),
+    **dict.fromkeys(("result.violated", "result.has_power"), _FLAG),
+    "result.found": _MAPPING,
+    "result.half_noise": _or_nothing(_MAPPING),
+    "field": _or_nothing(_MAPPING),
+    "seconds": _SIZE,
+    "experiment": _MAPPING,
+    **{f"experiment.{key}": shape for key, shape in _CONFIG.items()},
+    "experiment.privacy.delta": _DELTA,
+}
+_RELEASE = {"what": _TEXT, **dict.fromkeys(("claim", "lower_bound", "half_noise"), _EPSILON)}
+_WORLD = {"name": _TEXT, "auroc": _DELTA, "note": _TEXT}
+
+
+def check_audit(found: Mapping[str, Any]) -> None:
+    """Raise `Misshapen` unless ``audit.json`` holds what reports read."""
+    place = "audit.json"
+    _check_values(place, found)
+    _check(place, found, _AUDIT, {key for key in _AUDIT if not key.startswith("experiment.")} | _BUDGET_OF_AUDIT)
+    bounds = {"found": found["result"]["found"], "half_noise": found["result"]["half_noise"], "field": found["field"]}
+    for name, bound in bounds.items():
+        if bound is not None:
+            _check(f"{place}: {name}", bound, _FOUND, _FOUND)
+    for name, shapes in (("releases", _RELEASE), ("worlds", _WORLD)):
+        for number, line in enumerate(found[name], 1):
+            _check(f"{place}: {name} {number}", line, shapes, shapes)
+
+
 def check_attack(found: Mapping[str, Any]) -> None:
     """Raise `Misshapen` unless ``attack.json`` holds what reports read."""
     place = "attack.json"

@@ -5,6 +5,7 @@ record and without it. `audit_method` does it all; `dpforest.audit` has the same
 """
 
 from strategies.audit.method import MethodAudit, Release, audit_method
+from strategies.audit.one_run import audit_method_in_one_run
 from strategies.audit.subject import Subject
 
-__all__ = ["MethodAudit", "Release", "Subject", "audit_method"]
+__all__ = ["MethodAudit", "Release", "Subject", "audit_method", "audit_method_in_one_run"]

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from dpforest.errors import DPForestError
 from dpforest.ledger import Entry, Ledger
 from dpforest.mechanisms import witnessed
+from strategies.audit.conversation import AUDITED
 from strategies.audit.repetition import Repetition
 from strategies.audit.subject import Subject
 from strategies.audit.witness import Diverged, Draw, Recorder, Replayer
 from strategies.method import Arrays, ClientUpdate, ServerSide
 
-AUDITED = 0
 NAME = "a client whose update is far beyond the clip"
 _FAR = 50.0  # of every weight, in each round
 
@@ -34,6 +35,11 @@ class ServerView:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         side = self._side((1 << 20,))
+        if not side.initial_arrays():
+            raise DPForestError(
+                f"{subject.name} with privacy.trust=central sends sums that this audit cannot make up: audit it with "
+                "privacy.trust=shared, whose totals carry the same noise"
+            )
         self.entries: list[Entry] = list(side.planned())
         self.ledger: Ledger = subject.blank_ledger()
         for entry in self.entries:

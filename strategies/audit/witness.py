@@ -14,6 +14,8 @@ from dpforest.mechanisms import DiscreteGaussianSums, Mechanism
 from dpforest.noise import Noise, Secure, Seeded
 from dpforest.noise.base import Shape
 
+Samples = dict[tuple[str, int], list[np.ndarray]]  # by purpose and round
+
 
 class Diverged(DPForestError):
     """On neighbouring rows other mechanisms are asked, or for values of another shape."""
@@ -123,6 +125,9 @@ class AuditNoise(Noise):
     def discrete_laplace(self, scale: float, shape: Shape) -> np.ndarray:
         return self.source.discrete_laplace(scale, shape)
 
+    def discrete_laplace_share(self, scale: float, shares: int, shape: Shape) -> np.ndarray:
+        return self.source.discrete_laplace_share(scale, shares, shape)
+
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:
         return self.source.discrete_gaussian(sigma, shape)
 
@@ -172,8 +177,8 @@ class Randomness:
     seed: int
     secure: bool
     public_key: tuple[int, ...] = ()
-    known: dict[tuple[str, int], list[np.ndarray]] | None = None
-    samples: dict[tuple[str, int], list[np.ndarray]] = field(default_factory=dict)
+    known: Samples | None = None
+    samples: Samples = field(default_factory=dict)
 
     def noise(self, client: int, round_: int) -> Callable[[str], Noise]:
         """What a client's task has as ``noise``."""

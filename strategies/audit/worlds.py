@@ -1,4 +1,7 @@
-"""Neighbouring rows that are hard to keep apart in secret: the worst there is by a schema, and a user's own."""
+"""Neighbouring rows that are hard to keep apart in secret: the worst there is by a schema, and a user's own.
+
+Where a client's whole data is the unit, its neighbour is the same client without rows: its place stays.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpforest.guarantee import PrivacyUnit
 from dpforest.schema import Schema
 from strategies.audit.subject import Rows, Subject
 
 _OTHERS = 60  # made-up rows
 _MOST_OWN = 1000  # rows of the user
+_MOST_CLIENTS = 3
 _BINS = 32
 
 
 @dataclass(frozen=True)
 class World:
-    """Rows, and a record that is among them or not.
+    """Rows, and a record (or a client's whole data) that is among them or not.
 
     Parameters
     ----------
@@ -25,7 +30,8 @@ class World:
         In words.
     X, y : ndarray
         All other rows.
-    record, target : ndarray of shape (1, n_features) and (1,)
+    record, target : ndarray of shape (n_rows, n_features) and (n_rows,)
+        One row where a record is the unit.
     """
 
     name: str
@@ -35,7 +41,7 @@ class World:
     target: np.ndarray
 
     def rows(self, inside: bool) -> Rows:
-        """The rows with the record, which comes last, or without."""
+        """The rows with the unit, which comes last, or without."""
         if not inside:
             return self.X, self.y
         return np.concatenate([self.X, self.record]), np.concatenate([self.y, self.target])
@@ -44,18 +50,43 @@ class World:
 def worlds_of(subject: Subject) -> Iterator[World]:
     """Worlds that are tried; which one shows most follows from the method."""
     schema = subject.task.schema
+    if subject.task.unit is PrivacyUnit.CLIENT:
+        yield from _clients(subject)
+        return
     bins = getattr(subject.task.settings, "bins", _BINS)
     bins = bins if isinstance(bins, int) else _BINS
-    yield _world("a record alone", schema, schema.low[None][:0], [], schema.high, _last(schema))
+    yield _world("a record alone", schema, *_nobody(schema), schema.high, _last(schema))
     low, first = np.tile(schema.low, (_OTHERS, 1)), [_first(schema)] * _OTHERS
     yield _world("a record at the bounds, alone in its leaf", schema, low, first, schema.high, _last(schema))
     yield from _flipped(schema, bins)
-    X, y = (part[:_MOST_OWN] for part in subject.rows[0])
+    X, y = own_rows_of(subject)
     if len(y) > 1:
         far = int(np.abs(schema.grid_position(X) - 0.5).sum(axis=1).argmax())
         rest = np.arange(len(y)) != far
         yield _world("your rows, without the one farthest out", schema, X[rest], y[rest], X[far], y[far])
         yield _world("your rows, and a record at the bounds", schema, X, y, schema.high, _rarest(schema, y))
+
+
+def own_rows_of(subject: Subject) -> Rows:
+    """Rows of the user, as many as are tried."""
+    X, y = subject.rows[0]
+    return X[:_MOST_OWN], y[:_MOST_OWN]
+
+
+def _clients(subject: Subject) -> Iterator[World]:
+    """A whole client's data, or nothing."""
+    schema = subject.task.schema
+    alike = np.tile(schema.high, (_OTHERS, 1))
+    yield _world(
+        "a client whose rows are all at the bounds", schema, *_nobody(schema), alike, [_last(schema)] * _OTHERS
+    )
+    for number, (X, y) in enumerate(subject.rows[:_MOST_CLIENTS]):
+        X, y = X[:_MOST_OWN], y[:_MOST_OWN]
+        yield _world(f"your client {number}", schema, *_nobody(schema), X, y)
+
+
+def _nobody(schema: Schema) -> tuple[np.ndarray, list[float]]:
+    return schema.low[None][:0], []
 
 
 def _flipped(schema: Schema, bins: int) -> Iterator[World]:
@@ -89,8 +120,10 @@ def _around(grid: np.ndarray) -> tuple[float, float]:
 
 def _world(name: str, schema: Schema, X: np.ndarray, y: object, record: np.ndarray, target: object) -> World:
     kind = np.int64 if schema.is_classification else np.float64
+    others = len(np.atleast_2d(X))
     rows, _ = schema.check_matrix(np.concatenate([np.atleast_2d(X), np.atleast_2d(record)]))
-    return World(name, rows[:-1], np.asarray(y, dtype=kind), rows[-1:], np.asarray([target], dtype=kind))
+    targets = np.atleast_1d(np.asarray(target, dtype=kind))
+    return World(name, rows[:others], np.asarray(y, dtype=kind), rows[others:], targets)
 
 
 def _first(schema: Schema) -> float:

@@ -7,12 +7,12 @@ from flwr.app import Array, ArrayRecord
 
 from dpforest.boosting import BoostPlan, Records, Standard, Start, release_marginals, release_moments
 from dpforest.guarantee import PrivacyUnit, TrustModel
-from strategies.boost.client_level import train_client_level
+from strategies.boost.client_level import noise_of, sums_update, train_client_level
 from strategies.boost.settings import plan_of, secure_terms
-from strategies.boost.wire import HISTOGRAMS, MOMENTS, asked_mechanism, read_round, read_standard, write_sums
+from strategies.boost.wire import HISTOGRAMS, MOMENTS, asked_mechanism, caught_up, read_round, read_standard
 from strategies.forests import ForestClient
-from strategies.messages import BadMessage, RowsChanged
-from strategies.method import Arrays, ClientTask, Released, Update
+from strategies.messages import RowsChanged
+from strategies.method import Arrays, ClientTask, Update
 from strategies.secure_aggregation.sharing import secure_update
 
 _SCORES = "boost"
@@ -26,67 +26,56 @@ class BoostClient(ForestClient):
             return train_client_level(task, X, y, arrays)
         plan = plan_of(task)
         mechanism = asked_mechanism(plan, task.config.get("step"))
-        if task.trust is not TrustModel.SHARED:
-            noised = _noised_sums(task, plan, X, y, arrays, None)
-            return Update(Released(task.ledger, write_sums(noised.ravel(), mechanism.variance**0.5)))
-        secure = secure_terms(task, plan)
-        return secure_update(
-            task, secure.terms, arrays, lambda: _noised_sums(task, plan, X, y, arrays, secure.largest_sum).ravel()
-        )
+        if task.trust is TrustModel.SHARED:
+            secure = secure_terms(task, plan)
+            return secure_update(
+                task, secure.terms, arrays, lambda: _noised_sums(task, plan, X, y, arrays, secure.largest_sum).ravel()
+            )
+        return sums_update(task, mechanism, plan, _noised_sums(task, plan, X, y, arrays, None))
 
 
 def _noised_sums(
     task: ClientTask, plan: BoostPlan, X: np.ndarray, y: np.ndarray, arrays: Arrays, largest: int | None
 ) -> np.ndarray:
-    step = task.config.get("step")
+    step, noise = task.config.get("step"), noise_of(task)
     if step == HISTOGRAMS:
-        return release_marginals(X, y, task.schema, plan, task.ledger, task.noise("histograms"), largest)
+        return release_marginals(X, y, task.schema, plan, task.ledger, noise("histograms"), largest)
     if step == MOMENTS:
         standard = read_standard(arrays, task.schema)
-        return release_moments(X, task.schema, plan, standard, task.ledger, task.noise("moments"), largest)
+        return release_moments(X, task.schema, plan, standard, task.ledger, noise("moments"), largest)
     asked = read_round(arrays, task.schema, plan)
-    known = _recall(task, len(y))
-    if asked.start is not None:
-        records, rounds = Records(X, y, task.schema, plan, asked.start), 0
-        start = asked.start
-        if asked.first:
-            raise BadMessage(f"a start with finished rounds from {asked.first} only")
-    elif known is None:
-        raise BadMessage("the first message of this run did not arrive; a start is needed")
-    else:
-        start, scores, rounds = known
-        records = Records(X, y, task.schema, plan, start, scores)
-    if asked.first > rounds:
-        raise BadMessage(f"finished rounds from {asked.first}, but this client knows {rounds}")
-    for finished in asked.past[rounds - asked.first :]:
-        records.add(finished.structure, finished.weights, finished.coefficients)
-        rounds += 1
-    noised = records.release(asked.structure, task.ledger, task.noise("sums"), largest)
-    _remember(task, start, records.scores, rounds)
+    recalled = _recall(task, X, y, plan, asked.start is None)
+    records, rounds = caught_up(asked, recalled, lambda start: Records(X, y, task.schema, plan, start))
+    noised = records.release(asked.structure, task.ledger, noise("sums"), largest)
+    _remember(task, records, rounds)
     return noised
 
 
-def _remember(task: ClientTask, start: Start, scores: np.ndarray, rounds: int) -> None:
+def _remember(task: ClientTask, records: Records, rounds: int) -> None:
     """Keep the scores: any process may play this client in the next round."""
-    standard = start.standard
+    start, standard = records.start, records.start.standard
     units = {} if standard is None else {"centre": standard.centre, "scale": standard.scale}
     arrays = units | {
         "cuts": start.cuts,
         "base": start.base,
         "clip": np.array([start.clip]),
-        "scores": scores,
+        "scores": records.scores,
         "rounds": np.array([rounds]),
     }
     task.state[_SCORES] = ArrayRecord({name: Array(array) for name, array in arrays.items()})
 
 
-def _recall(task: ClientTask, n_records: int) -> tuple[Start, np.ndarray, int] | None:
+def _recall(
+    task: ClientTask, X: np.ndarray, y: np.ndarray, plan: BoostPlan, is_needed: bool
+) -> tuple[Records, int] | None:
     kept = task.state.array_records.get(_SCORES)
     if kept is None:
         return None
     arrays = {name: array.numpy() for name, array in kept.items()}
-    if len(arrays["scores"]) != n_records:
+    if len(arrays["scores"]) != len(y):
         raise RowsChanged
+    if not is_needed:
+        return None
     standard = Standard(arrays["centre"], arrays["scale"]) if "centre" in arrays else None
     start = Start(arrays["cuts"], arrays["base"], float(arrays["clip"][0]), standard)
-    return start, arrays["scores"].copy(), int(arrays["rounds"][0])
+    return Records(X, y, task.schema, plan, start, arrays["scores"].copy()), int(arrays["rounds"][0])

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from flwr.app import ConfigRecord
 
-from dpforest.boosting import Booster, ClientPlan, ClientRows, OwnBooster
-from dpforest.boosting.client_level import read_client_moments, release_client_moments
+from dpforest.boosting import Booster, BoostPlan, ClientPlan, ClientRows, OwnBooster
+from dpforest.boosting.client_level import n_moment_columns, read_client_moments, release_client_moments
 from dpforest.boosting.columns import Columns
 from dpforest.guarantee import PrivacyUnit, TrustModel
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
+from dpforest.noise import Noise
 from dpforest.own_rows import STEPS
 from dpforest.schema import Schema
 from strategies.boost.server import BoostServer
 from strategies.boost.settings import FederatedBoostSettings, client_level_terms, client_plan_of
-from strategies.boost.wire import MOMENTS, TREES, check_vectors, read_round, write_sums
+from strategies.boost.wire import MOMENTS, TREES, asked_entry, caught_up, check_vectors, read_round, write_sums
 from strategies.client_level import check_clients
-from strategies.messages import BadMessage, RowsChanged
-from strategies.method import Arrays, ClientTask, Released, Task, Update
+from strategies.messages import RowsChanged
+from strategies.method import Arrays, ClientTask, Entrusted, Released, Task, Update
 from strategies.secure_aggregation import Terms
 from strategies.secure_aggregation.sharing import secure_update
+from strategies.trusted_server import LeftToServer
 
 _STATE = "boost"
 _KEPT: dict[str, Any] = {"codes": np.uint8, "tenths": np.int8, "scores": np.float32}
@@ -34,9 +37,23 @@ def train_client_level(task: ClientTask, X: np.ndarray, y: np.ndarray, arrays: A
     if task.trust is TrustModel.SHARED:
         terms = client_level_terms(task, plan)
         return secure_update(task, terms, arrays, lambda: _noised_vector(task, plan, X, y, arrays).ravel())
-    noised = _noised_vector(task, plan, X, y, arrays)
     mechanism = plan.marginals if _asks_moments(task, plan) else plan.sums
-    return Update(Released(task.ledger, write_sums(noised.ravel(), mechanism.variance**0.5)))
+    return sums_update(task, mechanism, plan, _noised_vector(task, plan, X, y, arrays))
+
+
+def noise_of(task: ClientTask) -> Callable[[str], Noise]:
+    """What a client's sums are noised from."""
+    return (lambda purpose: LeftToServer()) if task.trust is TrustModel.CENTRAL else task.noise
+
+
+def sums_update(
+    task: ClientTask, mechanism: DiscreteGaussianSums | DiscreteLaplaceCounts, plan: BoostPlan, sums: np.ndarray
+) -> Update:
+    """A client's sums, noised or, for a trusted server, as they are: rounding would change what a record adds."""
+    if task.trust is TrustModel.CENTRAL:
+        entry = asked_entry(plan, task.config.get("step"))
+        return Update(Entrusted(task.ledger, entry, write_sums(sums.ravel(), 0.0)))
+    return Update(Released(task.ledger, write_sums(sums.ravel(), mechanism.variance**0.5)))
 
 
 def _asks_moments(task: ClientTask, plan: ClientPlan) -> bool:
@@ -46,23 +63,12 @@ def _asks_moments(task: ClientTask, plan: ClientPlan) -> bool:
 def _noised_vector(task: ClientTask, plan: ClientPlan, X: np.ndarray, y: np.ndarray, arrays: Arrays) -> np.ndarray:
     schema = task.schema
     if _asks_moments(task, plan):
-        return release_client_moments(X, y, schema, plan, task.ledger, task.noise("moments"))
+        return release_client_moments(X, y, schema, plan, task.ledger, noise_of(task)("moments"))
     asked = read_round(arrays, plan.asked_schema(schema), plan)
     kept = task.state.config_records.get(_STATE)
-    if asked.start is not None:
-        if asked.first:
-            raise BadMessage(f"a start with finished rounds from {asked.first} only")
-        rows, known = ClientRows.of(X, y, schema, plan, asked.start), 0
-    elif kept is None:
-        raise BadMessage("the first message of this run did not arrive; a start is needed")
-    else:
-        rows, known = _recall(kept, y, schema, plan)
-    if asked.first > known:
-        raise BadMessage(f"finished rounds from {asked.first}, but this client knows {known}")
-    for done in asked.past[known - asked.first :]:
-        rows.add(done.structure, done.weights, done.coefficients)
-        known += 1
-    noised = rows.release(asked.structure, task.ledger, task.noise("sums"))
+    recalled = None if kept is None else _recall(kept, y, schema, plan)
+    rows, known = caught_up(asked, recalled, lambda start: ClientRows.of(X, y, schema, plan, start))
+    noised = rows.release(asked.structure, task.ledger, noise_of(task)("sums"))
     task.state[_STATE] = _record(rows, known)
     return noised
 
@@ -71,7 +77,13 @@ def _record(rows: ClientRows, known: int) -> ConfigRecord:
     """Codes, which take longest to make, and scores: any process may play this client in the next round."""
     tenths = b"" if rows.values is None else np.rint(rows.values * STEPS).astype(np.int8).tobytes()
     return ConfigRecord(
-        {"codes": rows.codes.tobytes(), "tenths": tenths, "scores": rows.scores.tobytes(), "rounds": known}
+        {
+            "codes": rows.codes.tobytes(),
+            "tenths": tenths,
+            "scores": rows.scores.tobytes(),
+            "unit": rows.unit,
+            "rounds": known,
+        }
     )
 
 
@@ -81,7 +93,8 @@ def _recall(kept: ConfigRecord, y: np.ndarray, schema: Schema, plan: ClientPlan)
         raise RowsChanged
     shape = len(y), Columns(plan.asked_schema(schema)).number
     values = (tenths.astype(np.float32) / np.float32(STEPS)).reshape(shape) if plan.linear_share else None
-    rows = ClientRows(codes.reshape(shape), values, y, plan, scores.reshape(len(y), schema.n_outputs).copy())
+    scores = scores.reshape(len(y), schema.n_outputs).copy()
+    rows = ClientRows(schema, plan, codes.reshape(shape), values, y, float(kept["unit"]), scores)  # type: ignore[arg-type]
     return rows, int(kept["rounds"])  # type: ignore[arg-type]
 
 
@@ -117,7 +130,7 @@ class ClientLevelServer(BoostServer):
     def _shape(self) -> tuple[int, ...]:
         schema = self.task.schema
         if not self._has_start:
-            return 2, schema.n_features
+            return 2, n_moment_columns(schema)
         return self._plan.vector_shape(schema, self._booster.structure.n_leaves)
 
     @property
@@ -134,5 +147,5 @@ class ClientLevelServer(BoostServer):
 
     def _check_sums(self, sums: np.ndarray, parties: int) -> None:
         plan = self._plan
-        longest = plan.longest if self._has_start else plan.marginal_unit**2 * self.task.schema.n_features
+        longest = plan.longest if self._has_start else plan.marginal_unit**2 * n_moment_columns(self.task.schema)
         check_vectors(sums, longest, self._mechanism, parties)

@@ -18,11 +18,12 @@ from dpforest.forest import feature_importances, pack
 from dpforest.guarantee import TrustModel
 from dpforest.ledger import Budget, Entry, rounded_up, total_epsilon
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
-from strategies.boost.settings import FederatedBoostSettings, plan_of, secure_terms
+from strategies.boost.settings import FederatedBoostSettings, noises, plan_of, secure_terms
 from strategies.boost.wire import (
     HISTOGRAMS,
     MOMENTS,
     TREES,
+    asked_entry,
     asked_mechanism,
     check_histograms,
     check_moments,
@@ -36,6 +37,7 @@ from strategies.messages import BadMessage
 from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Signal, Task, TooFewClients
 from strategies.secure_aggregation import Phase, SumCollector, Terms, Total
 from strategies.secure_aggregation.rounds import SumRounds
+from strategies.trusted_server import TrustedSums
 
 
 class BoostServer(ServerSide):
@@ -57,15 +59,16 @@ class BoostServer(ServerSide):
         if task.trust is TrustModel.SHARED:
             self._collector = SumCollector(self._terms(), 0)
             self._sums = SumRounds(self._collector, task.rounds)
+        self._trusted = TrustedSums(task) if task.trust is TrustModel.CENTRAL else None
 
     def planned(self) -> list[Entry]:
         return self._plan.planned()
 
     def signal(self) -> Signal | None:
-        plan, parties = self._plan, max(1, self.task.clients)
+        plan, parties = self._plan, noises(self.task)
         if self.task.schema.rows is None:
             return None
-        records = float(self.task.schema.rows * parties)
+        records = float(self.task.schema.rows * max(1, self.task.clients))
         depth = plan.depth(records, parties)
         noise = math.sqrt(parties * plan.sums.variance) / plan.unit
         numbers = plan.trees * 2**depth * (self.task.schema.n_outputs + 1)
@@ -122,7 +125,11 @@ class BoostServer(ServerSide):
         before = len(self._booster.rounds)
         if self._sums is None:
             self._note(updates)
-            self._learn(np.sum([self._read(update) for update in updates], axis=0), len(updates))
+            total = np.sum([self._read(update) for update in updates], axis=0)
+            if self._trusted is None:
+                self._learn(total, len(updates))
+            else:
+                self._learn(self._trusted.release(total, updates, exchange, self._mechanism, self._entry), 1)
         else:
             self._take_secure_replies(self._sums, updates)
         rounds = len(self._booster.rounds)
@@ -169,6 +176,8 @@ class BoostServer(ServerSide):
             facts["rounds_given_up"] = lost
         if self._sums:
             facts |= self._sums.report()
+        if self._trusted:
+            facts["server_ledger"] = self._trusted.ledger.to_dict()
         return facts | {
             "trees": forest.n_trees,
             "nodes": forest.n_nodes,
@@ -200,9 +209,7 @@ class BoostServer(ServerSide):
     @property
     def _entry(self) -> Entry:
         """Ledger line of what they send."""
-        if self._step == MOMENTS and self._plan.linear:
-            return self._plan.linear.moment_entry
-        return self._plan.round_entry if self._has_start else self._plan.marginal_entry
+        return asked_entry(self._plan, self._step)
 
     @property
     def _mechanism(self) -> DiscreteGaussianSums | DiscreteLaplaceCounts:
@@ -223,8 +230,8 @@ class BoostServer(ServerSide):
         return Layout.of(self._booster.structure, self.task.schema, self._plan)
 
     def _read(self, update: ClientUpdate) -> np.ndarray:
-        mechanism = self._mechanism
-        sums = read_sums(update.arrays, (self._length,), mechanism.variance**0.5, self.task.clients)
+        deviation = 0.0 if self._trusted else self._mechanism.variance**0.5
+        sums = read_sums(update.arrays, (self._length,), deviation, self.task.clients)
         self._check_sums(sums, 1)
         return sums
 
@@ -298,7 +305,7 @@ class BoostServer(ServerSide):
 
         def is_enough(epsilon: float) -> bool:
             task = replace(self.task, budget=Budget(epsilon, self.task.budget.delta))
-            return plan_of(task).stands_out(rows * parties, parties)
+            return plan_of(task).stands_out(rows * parties, noises(task))
 
         epsilon = self.task.budget.epsilon
         if is_enough(epsilon):

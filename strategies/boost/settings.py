@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
 
 from dpforest.boosting import BoostPlan, BoostSettings, ClientPlan, make_client_plan, make_plan
+from dpforest.boosting.client_level import n_moment_columns
 from dpforest.boosting.settings import MAX_DEPTH
 from dpforest.errors import DPForestError
 from dpforest.forest import Limits
-from dpforest.guarantee import CLIENT_UNIT, NO_SERVER, RECORD_UNIT, PrivacyUnit
+from dpforest.guarantee import CLIENT_UNIT, NO_SERVER, RECORD_UNIT, PrivacyUnit, TrustModel
+from dpforest.schema import MOST_ROWS
 from dpforest.settings import Auto, FromZero, Range
 from strategies.client_level import client_mu, signal
 from strategies.method import Protection, Task, Work
 from strategies.secure_aggregation import Terms
-from strategies.secure_aggregation.sharing import SecureTerms, SharingSettings, noise_shares, shared_trust, terms_for
+from strategies.secure_aggregation.sharing import (
+    SecureTerms,
+    SharingSettings,
+    noise_shares,
+    shared_protection,
+    terms_for,
+)
+from strategies.trusted_server import SUMS_TRUST
 
 # More leaves than any run has, for the chance that noise exceeds what fits a secure sum.
 _MOST_LEAVES = 2**14
@@ -37,28 +46,34 @@ class FederatedBoostSettings(BoostSettings, SharingSettings):
     scale
         With ``privacy.unit=client``: ``own`` puts each client's rows on its own scale, by its own rows, as a new person
         does with its own, without labels; ``moments`` cuts features where noised means of all clients say, as for
-        records. ``auto``: ``own`` where few people take part, by public facts.
+        records. ``auto``: ``own`` where few people take part, by public facts; a regression is always ``moments``.
     linear_share
         For records, as in `BoostSettings`. With ``scale=own``: share of a client's vector for a linear model of
         standardised values, the rest being for trees of ranks; ``auto``: a half. 1 is a linear model alone.
     balance
         With ``privacy.unit=client``: exponent of a class's rows by which its rows weigh less in a client's vector: 0
         counts rows, 1 classes.
+    server_noise
+        With ``privacy.trust=central``, what the server draws the noise from. ``seeded`` holds in simulations only:
+        where real nodes take part, it is ``secure``.
     """
 
     evaluate_every: FromZero = 0
     scale: Literal["auto", "own", "moments"] = "auto"
     linear_share: Annotated[float, Range(0, 1)] | Auto = "auto"
     balance: Annotated[float, Range(0, 1)] = 0.5
+    server_noise: Literal["secure", "seeded"] = "secure"
 
 
 def protections(settings: FederatedBoostSettings) -> tuple[Protection, ...]:
-    """Records, or a client's whole data, under noise of each client, or of all together."""
+    """Records, or a client's whole data, under noise of each client, of all together, or of a trusted server."""
     return (
         Protection(RECORD_UNIT, NO_SERVER, True),
-        Protection(RECORD_UNIT, shared_trust(settings)),
-        Protection(CLIENT_UNIT, shared_trust(settings)),
+        shared_protection(RECORD_UNIT, settings),
+        shared_protection(CLIENT_UNIT, settings),
         Protection(CLIENT_UNIT, NO_SERVER, True),
+        Protection(RECORD_UNIT, SUMS_TRUST),
+        Protection(CLIENT_UNIT, SUMS_TRUST),
     )
 
 
@@ -75,7 +90,17 @@ def plan_of(task: Task[FederatedBoostSettings]) -> BoostPlan:
             "scale=own is for privacy.unit=client: one record moves the mean and the ranks of all "
             "rows of its client, so that standardising them by themselves does not hide a record"
         )
-    return make_plan(task.settings, task.budget, task.rounds, task.schema, task.clients, noise_shares(task))
+    shares = noise_shares(task)
+    if task.trust is not TrustModel.CENTRAL:
+        return make_plan(task.settings, task.budget, task.rounds, task.schema, task.clients, shares)
+    # A trusted server noises a total as one party would that had all records.
+    rows = task.schema.rows and min(task.schema.rows * max(1, task.clients), MOST_ROWS)
+    return make_plan(task.settings, task.budget, task.rounds, replace(task.schema, rows=rows))
+
+
+def noises(task: Task[FederatedBoostSettings]) -> int:
+    """How many parts with noise are in a sum over all clients."""
+    return 1 if task.trust is TrustModel.CENTRAL else max(1, task.clients)
 
 
 def client_plan_of(task: Task[FederatedBoostSettings]) -> ClientPlan:
@@ -105,8 +130,8 @@ def client_level_terms(task: Task[FederatedBoostSettings], plan: ClientPlan) -> 
     """Terms of the secure sums of a run where a client's whole data is the unit."""
     schema = task.schema
     numbers = int(np.prod(plan.vector_shape(schema, 1 << MAX_DEPTH)))
-    draws = task.clients * (task.rounds * numbers + 2 * schema.n_features)
-    largest = math.sqrt(max(plan.longest, plan.marginal_unit**2 * schema.n_features))
+    draws = task.clients * (task.rounds * numbers + 2 * n_moment_columns(schema))
+    largest = math.sqrt(max(plan.longest, plan.marginal_unit**2 * n_moment_columns(schema)))
     return terms_for(task, task.rounds + (not plan.own), [plan.marginals, plan.sums], draws, largest).terms
 
 

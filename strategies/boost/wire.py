@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from dpforest.boosting import BoostPlan, Layout, Round, Standard, Start, Structu
 from dpforest.boosting.booster import LARGEST_WEIGHT
 from dpforest.boosting.columns import Columns
 from dpforest.boosting.settings import MAX_DEPTH, LinearPlan
+from dpforest.ledger import Entry
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.schema import MOST_ROWS, Schema
 from strategies.messages import BadMessage
@@ -37,6 +40,7 @@ _MOST_TIMES = 1000
 # Inside these, cells in standard units are finite, and so are thresholds between them, in single precision.
 _SMALLEST_SCALE, _LARGEST_CENTRE = 1e-35, 1e36
 
+ScoredRows = TypeVar("ScoredRows", bound="Scored")
 SumsNoise = DiscreteGaussianSums | DiscreteLaplaceCounts
 
 
@@ -86,6 +90,53 @@ def asked_mechanism(plan: BoostPlan, step: object) -> DiscreteGaussianSums | Dis
     if step == TREES:
         return plan.sums
     raise BadMessage(f"the message asks for {step!r}, which this run does not have")
+
+
+def asked_entry(plan: BoostPlan, step: object) -> Entry:
+    """Ledger line of the answer to a message; see `asked_mechanism`."""
+    if step == TREES:
+        return plan.round_entry
+    return plan.linear.moment_entry if step == MOMENTS and plan.linear else plan.marginal_entry
+
+
+class Scored(Protocol):
+    """Rows with the score that finished rounds give each."""
+
+    def add(self, structure: Structure, weights: np.ndarray, coefficients: np.ndarray) -> None:
+        """Take a finished round into the scores."""
+
+
+def caught_up(
+    asked: Asked, kept: tuple[ScoredRows, int] | None, begin: Callable[[Start], ScoredRows]
+) -> tuple[ScoredRows, int]:
+    """A client's rows with all finished rounds in their scores, and how many rounds these are.
+
+    Parameters
+    ----------
+    kept : (rows, int), optional
+        From the last message of this run, and how many rounds they know.
+    begin : callable of Start to rows
+        Rows that know none.
+
+    Raises
+    ------
+    BadMessage
+        The start or a round is missing, or makes no sense.
+    """
+    if asked.start is not None:
+        if asked.first:
+            raise BadMessage(f"a start with finished rounds from {asked.first} only")
+        rows, known = begin(asked.start), 0
+    elif kept is None:
+        raise BadMessage("the first message of this run did not arrive; a start is needed")
+    else:
+        rows, known = kept
+    if asked.first > known:
+        raise BadMessage(f"finished rounds from {asked.first}, but this client knows {known}")
+    for done in asked.past[known - asked.first :]:
+        rows.add(done.structure, done.weights, done.coefficients)
+        known += 1
+    return rows, known
 
 
 def write_standard(standard: Standard) -> dict[str, np.ndarray]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-
-from dpforest.errors import DPForestError
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -17,12 +15,20 @@ class Cohort:
     train, test : mapping of int to int
         Node of each client.
     total : int
-        Clients, also such as are for nothing.
+        Clients, also such as are for nothing, or that nobody plays.
+    nobodys : mapping of int to str
+        What the clients that nobody plays are for.
     """
 
     train: Mapping[int, int]
     test: Mapping[int, int]
     total: int
+    nobodys: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def to_train(self) -> int:
+        """Clients that are to train, also such as nobody plays."""
+        return len(self.train) + sum(role == "train" for role in self.nobodys.values())
 
 
 def choose_cohort(
@@ -31,7 +37,7 @@ def choose_cohort(
     own_tests: bool = True,
     sampled: Callable[[list[int]], list[int]] = list,
 ) -> Cohort:
-    """Nodes for clients with these roles: ``train``, ``test`` or ``unused``.
+    """Nodes for clients with these roles: ``train``, ``test`` or ``unused``. A client that nobody plays takes no part.
 
     Parameters
     ----------
@@ -43,17 +49,9 @@ def choose_cohort(
         Whether clients that train have test rows of their own.
     sampled : callable of list of int to list of int
         Which of the clients that have test rows evaluate; all by default.
-
-    Raises
-    ------
-    DPForestError
-        Nobody plays one of the clients.
     """
-    if missing := sorted(set(range(len(roles))) - set(nodes)):
-        raise DPForestError(
-            f"no node plays client {missing[0]}, and {len(nodes)} nodes play {', '.join(map(str, sorted(nodes)))}: "
-            f"number them from 0 without gaps, by the partition-id of their configurations"
-        )
-    train = {client: nodes[client] for client, role in enumerate(roles) if role == "train"}
+    train = {client: nodes[client] for client, role in enumerate(roles) if role == "train" and client in nodes}
     tested = [client for client, role in enumerate(roles) if role == "test" or (role == "train" and own_tests)]
-    return Cohort(train, {client: nodes[client] for client in sampled(tested)}, len(roles))
+    test = {client: nodes[client] for client in sampled(tested) if client in nodes}
+    nobodys = {client: role for client, role in enumerate(roles) if client not in nodes}
+    return Cohort(train, test, len(roles), nobodys)

@@ -34,6 +34,8 @@ class Evaluation:
         The model that only this client has, in a simulation; empty if it has none.
     release : PrivateSums, optional
         Of which the sums are, where they are noised.
+    clients : int
+        Whose sums they are together, and whose noise is in them.
     """
 
     client: int
@@ -41,6 +43,7 @@ class Evaluation:
     by_owner: Mapping[str, Mapping[int, float]]
     own_model: Arrays
     release: PrivateSums | None = None
+    clients: int = 1
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def joint(evaluations: Sequence[Evaluation]) -> Joint:
         total = add_sums(each.sums for each in evaluations)
         return Joint(total, joint_metrics([total]))
     sums = add_sums(each.sums if each.release else release.sums_in_clear(each.sums) for each in evaluations)
-    noised = sum(each.release is not None for each in evaluations)
+    noised = sum(each.clients for each in evaluations if each.release is not None)
     try:
         metrics, intervals = noised_summary(sums, release.possible(sums, noised))
     except Exception as error:  # as in `joint_metrics`

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from dpforest.guarantee import Guarantee, Trust, Unit
-from dpforest.ledger import Budget, Entry, Ledger
+from dpforest.guarantee import Guarantee, Trust
+from dpforest.ledger import Entry, Ledger
 from strategies.federation.accounts import Account
 from strategies.messages import BadMessage
 from strategies.method import Charges, ClientUpdate, ServerSide
@@ -21,9 +21,12 @@ class Ledgers:
     blank : Ledger
         That of a client which has released nothing: budget, unit, trust and unprotected facts that every ledger must
         have.
+    among_known : Trust, optional
+        What it says of trust instead where the client knows its fellows (`Protection.among_known`).
     """
 
     blank: Ledger
+    among_known: Trust | None = None
     received: dict[int, Ledger] = field(default_factory=dict)
     _accounts: dict[int, Account] = field(default_factory=dict)
     _unanswered: set[int] = field(default_factory=set)  # whose ledger did not come with the last answer asked for
@@ -59,7 +62,7 @@ class Ledgers:
 
     def check(self, client: int, ledger: Ledger) -> None:
         """Raise `BadMessage` if a ledger is about something else, or lacks what it had."""
-        if _terms(ledger) != _terms(self.blank):
+        if (ledger.budget, ledger.unit) != (self.blank.budget, self.blank.unit) or ledger.trust not in self._trusts:
             raise BadMessage("its ledger is about another budget, unit or trust model")
         if client in self.received and not ledger.includes(self.received[client]):
             # A node that was started anew, say, and takes its budget for unspent.
@@ -79,7 +82,8 @@ class Ledgers:
         ledgers = dict(self.received)
         for client in self._unanswered:
             known = ledgers[client].entries if client in ledgers else ()
-            ledgers[client] = self._planned(side, "asked, no answer: counted as spent")
+            trust = ledgers[client].trust if client in ledgers else None
+            ledgers[client] = self._planned(side, "asked, no answer: counted as spent", trust)
             # What no mechanism covers has no plan: what is known of it stays, with what may have come to it since.
             for entry in known:
                 if not entry.protected:
@@ -105,13 +109,26 @@ class Ledgers:
             for entry in self.blank.entries:
                 if entry not in ledger.entries:
                     ledger.unprotected(entry.what, entry.note)
+        trust = self._trust_of_all(ledgers.values())
+        for ledger in ledgers.values():
+            ledger.trust = trust
         return ledgers
 
-    def _empty(self) -> Ledger:
-        return Ledger(self.blank.budget, self.blank.unit, self.blank.trust)
+    def _trust_of_all(self, ledgers: Collection[Ledger]) -> Trust:
+        """That the server is not trusted holds for a run where it holds for each of its clients."""
+        if self.among_known and ledgers and all(ledger.trust == self.among_known for ledger in ledgers):
+            return self.among_known
+        return self.blank.trust
 
-    def _planned(self, side: ServerSide, why: str) -> Ledger:
-        ledger = self._empty()
+    @property
+    def _trusts(self) -> tuple[Trust, ...]:
+        return (self.blank.trust, *([self.among_known] if self.among_known else []))
+
+    def _empty(self, trust: Trust | None = None) -> Ledger:
+        return Ledger(self.blank.budget, self.blank.unit, trust or self.blank.trust)
+
+    def _planned(self, side: ServerSide, why: str, trust: Trust | None = None) -> Ledger:
+        ledger = self._empty(trust)
         for entry in side.planned():
             ledger.charge(replace(entry, note=f"{why}; {entry.note}" if entry.note else why))
         for what in side.unprotected():
@@ -128,7 +145,3 @@ def worst_protected(ledgers: Mapping[int, Ledger]) -> int:
 
 def _badness(guarantee: Guarantee) -> tuple[bool, bool, float]:
     return not guarantee.holds, bool(guarantee.reasons), guarantee.epsilon
-
-
-def _terms(ledger: Ledger) -> tuple[Budget, Unit, Trust]:
-    return ledger.budget, ledger.unit, ledger.trust

@@ -88,6 +88,8 @@ class FederatedResult(Result):
         Whether any client reported test metrics in clear, also such as were of no use.
     noised_metrics_received : bool
         Whether any reported them under the guarantee.
+    metrics_are_of_a_sum : bool
+        Whether clients noised them together.
     traffic : mapping of int to Traffic
         By client.
     seconds : float
@@ -101,6 +103,7 @@ class FederatedResult(Result):
     noise: str = "secure"
     metrics_received: bool = False
     noised_metrics_received: bool = False
+    metrics_are_of_a_sum: bool = False
     traffic: Mapping[int, Traffic] = field(default_factory=dict)
     seconds: float = 0.0
 

@@ -14,6 +14,7 @@ from strategies.federation.traffic import send_and_receive
 from strategies.messages import CONFIG, LONGEST, BadMessage, read_config
 
 _NAMED = 10
+_SHOWN = 10**12
 _STARTING = 5.0  # seconds in which the nodes of a simulation come up
 log = logging.getLogger(__name__)
 
@@ -94,10 +95,15 @@ def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
             if "error" in said:
                 refusals[one_line(str(said["error"]), LONGEST)] = None
             continue
+        if number >= len(nodes):
+            words = f"a node says partition-id {number:.0f}" if number < _SHOWN else "a node says a huge partition-id"
+            refusals[f"{words}, and {len(nodes)} nodes have 0 to {len(nodes) - 1}"] = None
+            continue
         claims.setdefault(number, []).append(node)
     if nameless := len(nodes) - sum(map(len, claims.values())):
         why = f" ({'; '.join(refusals)})" if refusals else ""
-        log.warning("%d of %d nodes gave no partition-id, or are gone: they take no part%s", nameless, len(nodes), why)
+        words = "%d of %d nodes gave no partition-id of use, or are gone: they take no part%s"
+        log.warning(words, nameless, len(nodes), why)
     for number, claimants in claims.items():
         if len(claimants) > 1:
             log.warning("%d nodes say partition-id %d, so none plays it: give each its own", len(claimants), number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from dpforest.errors import DPForestError, one_line
+from dpforest.guarantee import TrustModel
 from dpforest.ledger import rounded_up
 from strategies.federation.cohort import Cohort
 from strategies.federation.evaluation import (
@@ -31,6 +33,7 @@ from strategies.federation.evaluation import (
 from strategies.federation.ledgers import Ledgers
 from strategies.federation.result import Exchange, Failure, FederatedResult
 from strategies.federation.roster import roster, wait_for, wait_for_nodes
+from strategies.federation.shared_metrics import SharedMetrics
 from strategies.federation.silence import Silent
 from strategies.federation.traffic import Meter, Traffic
 from strategies.flower_compat import SUPERLINK_NODE_ID, is_deployed
@@ -50,6 +53,7 @@ from strategies.messages import (
 from strategies.method import Arrays, ClientUpdate, ServerSide, Task, TooFewClients
 from strategies.plan import RunPlan
 from strategies.private_metrics import LAST, PrivateSums, can_be_private
+from strategies.secure_aggregation import Phase
 
 log = logging.getLogger(__name__)
 Item = TypeVar("Item")
@@ -61,8 +65,8 @@ _REASONS = 3  # lost clients that the error at the end of a run names; all are i
 class FederationPlan(RunPlan, Protocol):
     """A run as a server sees it."""
 
-    def cohort(self, nodes: Mapping[int, int]) -> Cohort:
-        """Who takes part, of the nodes that play clients."""
+    def cohort(self, nodes: Mapping[int, int], connected: int) -> Cohort:
+        """Who takes part, of the nodes that play clients, and of all that are connected."""
 
     def server_task(self, clients: int) -> Task[Any]:
         """`RunPlan.task`, with the public rows that a server may see."""
@@ -177,10 +181,13 @@ class MethodStrategy(Strategy, Generic[R]):
 
     def _begin(self, grid: Grid, num_rounds: int | None, timeout: float) -> None:
         plan = self._plan if num_rounds is None else self._plan.with_rounds(num_rounds)
-        nodes = self._nodes or roster(grid, wait_for_nodes(grid, 1, timeout), timeout)
-        cohort = plan.cohort(nodes)
+        there = list((self._nodes or {}).values()) or wait_for_nodes(grid, 1, timeout)
+        nodes = self._nodes or roster(grid, there, timeout)
+        cohort = plan.cohort(nodes, len(there))
+        self._require_players(cohort)
         self._side = plan.method.server(replace(plan.server_task(cohort.total), deployed=is_deployed(grid)))
-        self._ledgers = Ledgers(plan.protection.ledger(plan.budget, self._side.task.schema))
+        protection = plan.protection
+        self._ledgers = Ledgers(protection.ledger(plan.budget, self._side.task.schema), protection.among_known)
         self._ledgers.blank.require(self._side.planned())
         self._result = self._result_type(side=self._side, cohort=cohort)
         self._timeout = timeout
@@ -200,8 +207,21 @@ class MethodStrategy(Strategy, Generic[R]):
         self._evaluation: list[Evaluation] = []
         self._shares_no_metrics: dict[int, str] = {}  # client: its words
         self._shares_at_end: set[int] = set()
+        self._metrics: SharedMetrics | None = None
         fits = can_be_private(plan.method, plan.protection, plan.budget.epsilon)
         self._release = PrivateSums(self._side.task.schema, plan.budget.epsilon) if fits else None
+
+    def _require_players(self, cohort: Cohort) -> None:
+        """Name the clients that nobody plays, and refuse a run with too few others."""
+        for client, role in cohort.nobodys.items():
+            log.warning("no node plays client %d, which is to %s: the run goes on without it", client, role)
+        needed = math.ceil(self._min_share * cohort.to_train)
+        if len(cohort.train) < needed:
+            there = ", ".join(map(str, sorted(cohort.train))) or "none"
+            raise DPForestError(
+                f"nodes play {len(cohort.train)} of {cohort.to_train} clients that train ({there}), and {needed} "
+                "are needed (min_clients): number nodes from 0 without gaps (partition-id in their configurations)"
+            )
 
     def _train(self, number: int, meter: Meter, config: ConfigRecord) -> Exchange:
         messages = self.configure_train(number, self._result.arrays, config, meter.grid)
@@ -212,12 +232,80 @@ class MethodStrategy(Strategy, Generic[R]):
         return Exchange(number, len(self._chosen), self._answered, traffic, self._side.round_facts())
 
     def _evaluate(self, exchange: Exchange, round_: int, meter: Meter, config: ConfigRecord) -> Exchange:
+        together, of_sum = self._evaluate_in_a_sum(exchange, meter, config)
         messages = self.configure_evaluate(exchange.number, self._result.arrays, config, meter.grid)
         replies, traffic = meter.exchange(messages, self._timeout)
         metrics = self.aggregate_evaluate(exchange.number, replies)
+        if together is not None:
+            self._evaluation.insert(0, together)
+            metrics = MetricRecord({**joint(self._evaluation).metrics})
         if metrics is not None:
             self._result.evaluate_metrics_clientapp[round_] = metrics
-        return replace(exchange, evaluation=self._evaluation, evaluating=traffic)
+        return replace(exchange, evaluation=self._evaluation, evaluating=traffic + of_sum)
+
+    def _evaluate_in_a_sum(
+        self, exchange: Exchange, meter: Meter, config: ConfigRecord
+    ) -> tuple[Evaluation | None, Traffic]:
+        """Test metrics at the end of a run whose clients share noise; None where they do not, or no sum comes about.
+
+        Who has not spent them then is asked as in any other run.
+        """
+        travelled = Traffic()
+        counts = self._plan.metrics == "private" or is_deployed(meter.grid)
+        shares = self._plan.protection.trust.kind is TrustModel.SHARED
+        if self._release is None or not (shares and counts and config.get(LAST) is True):
+            return None, travelled
+        try:
+            self._metrics = SharedMetrics(self._side.task)
+            while chosen := self._metrics.participants(self._for_metrics(exchange.number)):
+                replies, traffic = meter.exchange(self._ask_for_sum(exchange.number, chosen, config), self._timeout)
+                travelled += traffic
+                if (evaluation := self._metrics.take(self._parts_of_sum(exchange.number, chosen, replies))) is not None:
+                    self._result.noised_metrics_received = self._result.metrics_are_of_a_sum = True
+                    return evaluation, travelled
+        except (TooFewClients, DPForestError) as error:
+            log.info("no sum of test metrics: %s", error)
+        return None, travelled
+
+    def _for_metrics(self, server_round: int) -> list[int]:
+        test = self._result.cohort.test
+        wanted = {client: test[client] for client in sorted(set(test) - set(self._shares_no_metrics))}
+        return self._connected(server_round, wanted, 0, training=False)
+
+    def _ask_for_sum(self, server_round: int, chosen: list[int], config: ConfigRecord) -> list[Message]:
+        assert self._metrics is not None
+        messages = []
+        for client in chosen:
+            if self._metrics.phase is Phase.MASK:
+                self._ledgers.ask_metrics(client, self._metrics.entry, True)
+            arrays, phase = self._metrics.message(client, plain_arrays(self._result.arrays))
+            settings = {**config, **self._base_config, **phase, "round": server_round}
+            content = RecordDict({ARRAYS: to_arrays_record(arrays), CONFIG: copied(settings)})
+            node = self._result.cohort.test[client]
+            messages.append(Message(content, node, MessageType.EVALUATE, group_id=str(server_round)))
+        return messages
+
+    def _parts_of_sum(self, server_round: int, chosen: list[int], replies: Iterable[Message]) -> list[ClientUpdate]:
+        client_of = {self._result.cohort.test[client]: client for client in chosen}
+        words = "its evaluation could not be read", "no answer to the evaluation in time"
+        updates = self._read_each(server_round, replies, client_of, self._take_part_of_sum, *words, training=False)
+        return sorted((update for update in updates if update is not None), key=lambda update: update.client)
+
+    def _take_part_of_sum(self, reply: Message, client: int) -> ClientUpdate | None:
+        assert self._metrics is not None
+        if refusal(reply) is not None:
+            return None  # asked in the ordinary way, its owner's words are taken
+        if not reply.has_error() and read_config(reply.content).get(UNPROTECTED) is True:
+            self._ledgers.fail(client)
+        update, ledger = read_update(reply, client)
+        if self._metrics.phase is Phase.MASK:
+            self._ledgers.take_metrics(client, self._metrics.entry, ledger)
+        else:
+            self._ledgers.check(client, ledger)
+        if update.noise == "seeded":
+            self._result.noise = "seeded"
+        self._metrics.check(update)
+        return update
 
     def summary(self) -> None:
         """Log what every client will release over the run."""
@@ -272,16 +360,29 @@ class MethodStrategy(Strategy, Generic[R]):
         updates = self._sound_updates(server_round, replies)
         self._answered = len(updates)
         if len(updates) < self._needed() and self._side.needs_answers:
-            failed = [f for f in self._result.failures if f.round == server_round]
-            reasons = "; ".join(f"client {f.client}: {f.reason}" for f in failed[:_REASONS])
-            if len(failed) > _REASONS:
-                reasons += f"; {len(failed) - _REASONS} more"
             raise TooFewClients(
                 f"round {server_round}: {len(updates)} of {len(self._chosen)} clients gave a sound answer, "
-                f"{self._needed()} are needed ({reasons}); {_advice(failed)}"
+                f"{self._needed()} are needed{self._why_lost(server_round)}"
             )
-        model = self._side.aggregate(server_round, updates)
+        try:
+            model = self._side.aggregate(server_round, updates)
+        except TooFewClients as error:
+            raise TooFewClients(f"{error}{self._why_lost(server_round)}") from error
         return (to_arrays_record(model) if model else None), None
+
+    def _why_lost(self, server_round: int) -> str:
+        """Why clients are missing in an exchange, and what to do."""
+        failed = [f for f in self._result.failures if f.round == server_round]
+        if not failed:
+            return ""
+        by_reason: dict[str, list[int]] = {}
+        for failure in sorted(failed, key=lambda failure: failure.client):
+            by_reason.setdefault(failure.reason, []).append(failure.client)
+        shown = list(by_reason.items())[:_REASONS]
+        reasons = "; ".join(f"client {', '.join(map(str, clients))}: {reason}" for reason, clients in shown)
+        if more := len(failed) - sum(len(clients) for _, clients in shown):
+            reasons += f"; {more} more"
+        return f" ({reasons}); {_advice(failed)}"
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -290,6 +391,7 @@ class MethodStrategy(Strategy, Generic[R]):
         messages = []
         test, is_last = self._result.cohort.test, config.get(LAST) is True
         refusing = set(self._shares_no_metrics) | (set() if is_last else self._shares_at_end)
+        refusing |= set() if self._metrics is None else self._metrics.charged
         wanted = {client: test[client] for client in sorted(set(test) - refusing)}
         self._asked_to_evaluate = self._connected(server_round, wanted, 0, training=False)
         for client in self._asked_to_evaluate:

@@ -23,6 +23,9 @@ class Traffic:
     up: int = 0
     seconds: float = 0.0
 
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.down + other.down, self.up + other.up, self.seconds + other.seconds)
+
 
 @dataclass
 class Meter:
@@ -44,8 +47,8 @@ class Meter:
         total.seconds = time.perf_counter() - start
         for reply in replies:
             # A model that a simulation shows with the evaluation is for the researcher and would not travel.
-            evaluated = reply.metadata.message_type.startswith(MessageType.EVALUATE)
-            size = _size(reply, without=ArrayRecord if evaluated else ())
+            shows = not is_deployed(self.grid) and reply.metadata.message_type.startswith(MessageType.EVALUATE)
+            size = _size(reply, without=ArrayRecord if shows else ())
             total.up += size
             self.by_node.setdefault(reply.metadata.src_node_id, Traffic()).up += size
         return replies, total

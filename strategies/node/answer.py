@@ -9,9 +9,9 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -27,7 +27,9 @@ from strategies.messages import (
     AT_END,
     CONFIG,
     METRICS,
+    PHASE,
     BadMessage,
+    Declined,
     RowsChanged,
     error_content,
     read_arrays,
@@ -44,13 +46,17 @@ from strategies.node.consent import (
     check_schema,
     check_shares_metrics,
     check_work,
+    node_identity,
     shares_privately,
     spend_lifetime_budget,
     write_answer,
     write_request,
 )
 from strategies.plan import RunPlan
-from strategies.private_metrics import LAST, NOISED, PrivateSums, predict_each
+from strategies.private_metrics import LAST, NOISED, PrivateSums, predict_each, shared_sums
+
+if TYPE_CHECKING:
+    from strategies.secure_aggregation.fellows import Identity
 
 log = logging.getLogger(__name__)
 
@@ -207,9 +213,9 @@ def _content(message: Message, context: Context, host: Host[Any], action: Callab
         if not is_simulated(context):  # there the server says it
             log.warning("client %d: %s: %s", client, type(error).__name__, error)
         # The text of an error may show a data value, which must not leave a real node.
-        sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | Sayable)
+        sayable = is_simulated(context) or isinstance(error, BadMessage | Refused | Declined | Sayable)
         public = error if sayable else DPForestError("see its log")
-        content = error_content(client, public, isinstance(error, Refused), _has_failed(context))
+        content = error_content(client, public, isinstance(error, Refused | Declined), _has_failed(context))
         if isinstance(error, NotYet):
             content.config_records[CONFIG][AT_END] = True
         return content
@@ -272,6 +278,8 @@ def _has_failed(context: Context) -> bool:
 
 def _evaluate(asked: _Asked) -> RecordDict:
     check_shares_metrics(asked.plan, asked.context)
+    if PHASE in asked.config and not shares_privately(asked.plan, asked.context):
+        raise Refused("this node shares its test metrics in clear, and not in a sum")
     return (_evaluate_privately if shares_privately(asked.plan, asked.context) else _evaluate_in_clear)(asked)
 
 
@@ -284,16 +292,13 @@ def _evaluate_privately(asked: _Asked) -> RecordDict:
     if asked.config.get(LAST) is not True:
         raise NotYet("this node shares its test metrics once, of the model at the end of a run")
     task = _client_task(asked)
-    release = PrivateSums(task.schema, task.budget.epsilon)
-    if any(entry.rows == TEST_ROWS for entry in task.ledger.entries):
-        raise Refused("this node has shared its test metrics of this run")
     side = asked.plan.method.client()
     _own_model(side, task, shows=False)
-    paid = release.mechanism.charge(release.entry, task.ledger)
+    if PHASE in asked.config:
+        return _evaluate_in_a_sum(asked, task, side)
+    release = PrivateSums(task.schema, task.budget.epsilon)
     try:
-        X, y = asked.rows("test")
-        exact = release.exact(y, predict_each(side, task, X, asked.arrays))
-        noised = paid.draw(exact, task.noise(NOISED)).tolist()
+        noised = _noised_sums(asked, task, side, release).tolist()
     except Exception as error:
         _note_failure(asked, task, error)
         raise
@@ -303,6 +308,41 @@ def _evaluate_privately(asked: _Asked) -> RecordDict:
         {"client": asked.client, "noise": asked.kind_of_noise, "ledger": json.dumps(task.ledger.to_dict())}
     )
     return RecordDict({METRICS: MetricRecord({NOISED: noised}), CONFIG: said})
+
+
+def _evaluate_in_a_sum(asked: _Asked, task: ClientTask[Any], side: ClientSide[Any]) -> RecordDict:
+    """The same where nodes share noise: an answer of secure aggregation, of which one is of test rows."""
+    from strategies.secure_aggregation.sharing import secure_update  # slow to import, and needed at the end only
+
+    release, secure = shared_sums(task)
+    if task.identity is not None:
+        about = hashlib.sha256(b"test metrics " + task.identity.about).digest()
+        task = replace(task, identity=replace(task.identity, about=about))
+    model = {name: array for name, array in asked.arrays.items() if not name.startswith("secure.")}
+
+    def vector() -> np.ndarray:
+        return _noised_sums(replace(asked, arrays=model), task, side, release, secure.largest_sum)
+
+    try:
+        update = secure_update(task, secure.terms, asked.arrays, vector, NOISED)
+        return update_content(update, asked.client, task.ledger, asked.kind_of_noise)
+    except Exception as error:
+        _note_failure(asked, task, error)
+        raise
+    finally:
+        _keep_ledger(asked.context, task.ledger)
+
+
+def _noised_sums(
+    asked: _Asked, task: ClientTask[Any], side: ClientSide[Any], release: PrivateSums, largest: int | None = None
+) -> np.ndarray:
+    """Charge for test metrics, read the test rows, and noise their sums, cut off at ``largest`` before."""
+    if any(entry.rows == TEST_ROWS for entry in task.ledger.entries):
+        raise Refused("this node has shared its test metrics of this run")
+    paid = release.mechanism.charge(release.entry, task.ledger)
+    X, y = asked.rows("test")
+    exact = release.exact(y, predict_each(side, task, X, asked.arrays))
+    return paid.draw(exact if largest is None else np.clip(exact, -largest, largest), task.noise(NOISED))
 
 
 def _evaluate_in_clear(asked: _Asked) -> RecordDict:
@@ -385,13 +425,24 @@ def _client_task(asked: _Asked) -> ClientTask:
         state=asked.context.state,
         config=asked.config,
         simulated=simulated,
+        identity=_identity(asked),
     )
+
+
+def _identity(asked: _Asked) -> Identity | None:
+    about = hashlib.sha256(f"{asked.context.run_id} {_terms(asked)}".encode()).digest()
+    return node_identity(asked.context, about)
+
+
+def _terms(asked: _Asked) -> str:
+    """Hash of what a run is about, which stays from its first message to its last."""
+    return hashlib.sha256(f"{asked.clients!r} {asked.text!r}".encode()).hexdigest()
 
 
 def _ledger(asked: _Asked, schema: Schema) -> Ledger:
     """The client's ledger of this run, empty at its first message."""
     run = str(asked.config.get("run", ""))
-    terms = hashlib.sha256(f"{asked.clients!r} {asked.text!r}".encode()).hexdigest()
+    terms = _terms(asked)
     kept = asked.context.state.config_records.get(_STATE)
     if kept is not None and kept["run"] == run:
         if kept["terms"] != terms:
@@ -407,7 +458,9 @@ def _ledger(asked: _Asked, schema: Schema) -> Ledger:
         spend_lifetime_budget(asked.plan, asked.context)
     state = asked.context.state
     state.clear()
-    ledger = asked.plan.protection.ledger(asked.plan.budget, schema)
+    identity = _identity(asked)
+    knows_fellows = identity is not None and identity.accepted is not None
+    ledger = asked.plan.protection.ledger(asked.plan.budget, schema, knows_fellows)
     state[_STATE] = ConfigRecord({"run": run, "terms": terms, "ledger": json.dumps(ledger.to_dict())})
     return ledger
 

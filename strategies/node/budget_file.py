@@ -273,7 +273,9 @@ class BudgetFile:
                 yield database
                 database.execute("COMMIT")
         except sqlite3.Error as error:
-            raise BrokenBudgetFile(f"{self._path}: {error}") from error
+            damaged = not isinstance(error, sqlite3.OperationalError)
+            advice = "it was damaged: restore it, or name another file" if damaged else "the file stays as it was"
+            raise BrokenBudgetFile(f"{self._path}: {error}; {advice}") from error
         except OSError as error:
             raise BrokenBudgetFile(f"{self._path}: {error.strerror or type(error).__name__}") from error
 
@@ -309,18 +311,18 @@ def _check_version(database: sqlite3.Connection) -> None:
     kind, version = (database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if (kind, version) != (_APPLICATION, _VERSION):
         raise BrokenBudgetFile(
-            f"it is of another program or version ({version}, not {_VERSION}): name another file, and lower the "
-            "limits by what has been spent"
+            f"the budget-file is of another program or version ({version}, not {_VERSION}): name another file, and "
+            "lower the limits by what has been spent"
         )
 
 
 def _check_entries(database: sqlite3.Connection) -> None:
     if database.execute("PRAGMA integrity_check").fetchone()[0] != "ok":  # holds the CHECKs against every entry
-        raise BrokenBudgetFile("its entries were damaged or altered: restore it, or name another file")
+        raise BrokenBudgetFile("entries of the budget-file were damaged or altered: restore it, or name another file")
 
 
 def _sum(database: sqlite3.Connection, name: str) -> float:
     found = [row[0] for row in database.execute(f"SELECT {name} FROM runs WHERE {name} IS NOT NULL")]
     if not all(isinstance(value, float) and math.isfinite(value) and value >= 0 for value in found):
-        raise BrokenBudgetFile(f"one of its entries has a {name} that is no number from 0: restore it")
+        raise BrokenBudgetFile(f"an entry of the budget-file has a {name} that is no number from 0: restore it")
     return math.fsum(found)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flwr.app import Context
 
@@ -24,8 +24,12 @@ from strategies.node.keys import KEYS
 from strategies.plan import RunPlan
 from strategies.private_metrics import can_be_private
 
+if TYPE_CHECKING:
+    from strategies.secure_aggregation.fellows import Identity
+
 log = logging.getLogger(__name__)
 
+_Read = TypeVar("_Read")
 # Flower's word, which simulations and its examples set and nothing here reads.
 _FLOWERS = "num-partitions"
 # How alike a key that is none of ours must be to one of them to be taken for a slip.
@@ -136,6 +140,7 @@ def check_owner_allows(plan: RunPlan, context: Context) -> None:
     if not simulated:
         _check_keys(context)
         _sharing(context)
+        node_identity(context, b"")
     limits = Limits.of(context)
     # Epsilon means nothing to a method without a budget: if it sends anything, only its name in `strategies` allows it.
     if method.uses_budget and ("max-epsilon" in own or not simulated):
@@ -297,7 +302,85 @@ def describe_limits(context: Context) -> list[str]:
     lines.append(f"strategies: {strategies if 'strategies' in own else 'all that protect a client by themselves'}")
     lines.append(f"units: {', '.join(_words(context, 'units')) or 'none' if 'units' in own else 'all'}")
     lines.append(f"test metrics: {_SHARING[_sharing(context)]}")
+    lines.append(f"secure sums: {_of_fellows(_read_identity(context, b''))}")
     return lines
+
+
+def _of_fellows(identity: Identity | None) -> str:
+    if identity is None:
+        return "not signed; the server is trusted to follow the protocol"
+    if identity.accepted is None:
+        return "signed; the server is trusted to follow the protocol"
+    return (
+        f"signed; of {len(identity.accepted)} known keys at least {identity.least} must be in a sum besides this node, "
+        "and no more others than a run allows to collude; the server is not trusted"
+    )
+
+
+def node_identity(context: Context, about: bytes) -> Identity | None:
+    """What a node signs secure sums with, and whom its owner accepts in them; None where it has no ``signing-key``.
+
+    Parameters
+    ----------
+    context : Context
+        Of the node: ``signing-key``, ``fellows``, ``min-fellows``.
+    about : bytes
+        See `Identity`.
+
+    Raises
+    ------
+    Refused
+        One of them cannot be read, or says nothing without another: then nothing is allowed.
+    """
+    try:
+        return _read_identity(context, about)
+    except _Unreadable as error:
+        log.warning("%s", error)
+        raise Refused(f"this node's {error.name} cannot be read, so nothing is allowed; its log says why") from error
+
+
+class _Unreadable(DPForestError):
+    """What a file of keys says; with its path, for its owner alone."""
+
+    def __init__(self, name: str, path: object, why: str) -> None:
+        super().__init__(f"{name} {path} {why}")
+        self.name = name
+
+
+def _read_identity(context: Context, about: bytes) -> Identity | None:
+    own = context.node_config
+    for name, needed in (("fellows", "signing-key"), ("min-fellows", "fellows")):
+        if name in own and needed not in own:
+            raise Refused(f"this node's {name} needs {needed} in the node configuration, so nothing is allowed")
+    if "signing-key" not in own:
+        return None
+    from strategies.secure_aggregation.fellows import Identity, public_bytes, read_public_keys, read_signing_key  # slow
+
+    key = _read_keys(context, "signing-key", lambda path: read_signing_key(path.read_bytes()))
+    accepted = None
+    if "fellows" in own:
+        accepted = _read_keys(context, "fellows", lambda path: read_public_keys(path.read_text(encoding="utf-8")))
+    least = _number(context, "min-fellows", 1, whole=True)
+    if "min-fellows" in own and accepted is not None and least > len(accepted - {public_bytes(key.public_key())}):
+        raise Refused(
+            f"this node's min-fellows {least} is above the number of keys in its fellows, so nothing is allowed; its "
+            "owner can set it in the node configuration"
+        )
+    return Identity(key, about, accepted, least)
+
+
+def _read_keys(context: Context, name: str, read: Callable[[Path], _Read]) -> _Read:
+    path = context.node_config[name]
+    try:
+        return read(Path(str(path)).expanduser())
+    except OSError as error:
+        raise _Unreadable(name, path, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _Unreadable(
+            name, path, "is no text: one public key a line, as in the .pub files of ssh-keygen"
+        ) from error
+    except (ValueError, RuntimeError, DPForestError) as error:  # a path that cannot be one, too
+        raise _Unreadable(name, path, str(error)) from error
 
 
 def spend_lifetime_budget(plan: RunPlan, context: Context) -> None:

@@ -71,4 +71,14 @@ KEYS: Mapping[str, Key] = {
         "where the node keeps the secret that chooses its test rows: where the data moves, it moves too",
         "`~/.local/state/dpforest` (`$XDG_STATE_HOME/dpforest`)",
     ),
+    "signing-key": Key(
+        "a private key (elliptic curve or Ed25519, as `ssh-keygen` makes it) with which the node signs its part of "
+        "secure sums",
+        "`private-key` of `node.toml`, else nothing is signed",
+    ),
+    "fellows": Key(
+        "a file of public keys, one a line: whom the node accepts in secure sums, so that it need not trust the server",
+        "anybody, by a server that follows the protocol",
+    ),
+    "min-fellows": Key("how many `fellows` must be in a sum, besides the node itself", "1"),
 }

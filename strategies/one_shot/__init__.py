@@ -18,6 +18,7 @@ METHODS = (
         server=OneShotServer,
         client=OneShotClient,
         protections=(Protection(RECORD_UNIT, NO_SERVER, True),),
+        uses_rounds=False,
         style=published_or(Style("#0072B2"), Style("#0072B2", "s", "--")),
         work=work,
     ),

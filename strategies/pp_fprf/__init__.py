@@ -7,7 +7,7 @@ all sessions that a user takes part in.
 """
 
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
-from strategies.method import Method, Protection
+from strategies.method import Method, Protection, Scope
 from strategies.pp_fprf.client import AloneClient, GlobalClient, PersonalClient
 from strategies.pp_fprf.plan import alone_work, work
 from strategies.pp_fprf.server import AloneServer, GlobalServer, PersonalServer
@@ -23,6 +23,8 @@ METHODS = (
         server=AloneServer,
         client=AloneClient,
         protections=(Protection(RECORD_UNIT, NO_SERVER, True),),
+        uses_rounds=False,
+        scope=Scope.ALONE,
         style=Style("#661100", "D", ":"),
         work=alone_work,
     ),
@@ -32,6 +34,7 @@ METHODS = (
         server=GlobalServer,
         client=GlobalClient,
         protections=lambda settings: (Protection(RECORD_UNIT, NO_SERVER, not settings.published),),
+        uses_rounds=False,
         style=published_or(Style("#332288", "D", "-."), Style("#332288", "P", "--")),
         work=work,
     ),
@@ -41,6 +44,7 @@ METHODS = (
         server=PersonalServer,
         client=PersonalClient,
         protections=lambda settings: (Protection(RECORD_UNIT, NO_SERVER, not settings.published),),
+        uses_rounds=False,
         work=work,
         comparison_methods=lambda settings: settings.comparison_settings(),
         style=published_or(Style("#AA4499", "D"), Style("#AA4499", "P", "--")),

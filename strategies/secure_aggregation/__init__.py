@@ -43,10 +43,11 @@ uncovered. By naming different survivors to different clients such a server can 
 d + 1 honest holders that heard its owner is missing, and each accepts at most d missing; hence of H honest
 clients at least H / (d + 1), and more than one, stay in the sum. Noise that was sized for n - d - c honest clients
 (`dpforest.mechanisms.gaussian`) does not cover that; it assumes the same survivors for all. The paper closes the gap
-by one more exchange with signatures.
+by one more exchange with signatures, which clients with keys of their own do: `strategies.secure_aggregation.fellows`
+has it, with its proof.
 
-*Not covered*: a server that swaps public keys in the first exchange. That takes keys known from elsewhere. A
-disagreement about keys or terms between clients shows, as all keys are bound to a digest of both.
+*Not covered without such keys*: a server that swaps public keys in the first exchange. A disagreement about keys or
+terms between clients shows, as all keys are bound to a digest of both.
 
 Clients that lie
 ----------------

@@ -32,7 +32,8 @@ that chance: after 2^24 tries it is 2^-39.
 both secrets of a client, since ``2 t > k + e``, but by naming different survivors to different clients it can get the
 round keys of all neighbours of one, whose vector is then a sum by itself. A client refuses survivors without more than
 k - t of its own neighbours, which no honest sum could be unmasked for; that makes such a cut harder and does not rule
-it out. The trust model of these sums says that the server follows the protocol.
+it out. The trust model of these sums says that the server follows the protocol; clients that know each other's keys
+take part only where no such cut is possible (`strategies.secure_aggregation.fellows`, 3).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +13,7 @@ import numpy as np
 from dpforest.errors import DPForestError
 from strategies.messages import BadMessage
 from strategies.method import Arrays, TooFewClients
-from strategies.secure_aggregation import keys, wire
+from strategies.secure_aggregation import fellows, keys, wire
 from strategies.secure_aggregation.terms import Terms
 from strategies.secure_aggregation.wire import KEY, SELF, Attempt
 
@@ -28,6 +29,7 @@ class Phase(Enum):
     SHARE = "share"
     MASK = "mask"
     MASK_AGAIN = "mask again"
+    CONFIRM = "confirm"
     UNMASK = "unmask"
     PRESENT = "present"
     DONE = "done"
@@ -53,6 +55,32 @@ class _Advert:
     public_key: np.ndarray  # (32,)
     round_keys: np.ndarray  # (secrets, 32)
     commitments: np.ndarray  # (secrets, 32)
+    identity: np.ndarray | None = None  # (160,), where the client signs, and then also:
+    about: bytes = b""
+    signature: np.ndarray | None = None  # (144,)
+
+    @classmethod
+    def of(cls, reply: Arrays, secrets: int) -> _Advert:
+        """Read it; raises `BadMessage`."""
+        size = keys.KEY_BYTES
+        advert = (
+            wire.take(reply, wire.PUBLIC_KEY, np.uint8, (size,)),
+            wire.take(reply, wire.ROUND_KEYS, np.uint8, (secrets, size)),
+            wire.take(reply, wire.COMMITMENTS, np.uint8, (secrets, size)),
+        )
+        if wire.IDENTITY not in reply:
+            return cls(*advert)
+        return cls(
+            *advert,
+            wire.take(reply, wire.IDENTITY, np.uint8, (fellows.PUBLIC_BYTES,)),
+            wire.take(reply, wire.ABOUT, np.uint8, (fellows.ABOUT_BYTES,)).tobytes(),
+            wire.take(reply, wire.SIGNATURE, np.uint8, (fellows.SIGNATURE_BYTES,)),
+        )
+
+    def has_signed(self, signature: np.ndarray, what: str, client: int, *parts: bytes | np.ndarray) -> bool:
+        """Whether the client, which says that it signs, has signed a statement."""
+        assert self.identity is not None
+        return fellows.is_signed(self.identity, signature, fellows.statement(what, client, self.about, *parts))
 
     @property
     def keys(self) -> list[bytes]:
@@ -101,6 +129,10 @@ class SumCollector:
         self._part_hashes: dict[int, dict[int, np.ndarray]] = {}  # by dealer and holder
         self._complaints: dict[int, set[int]] = {}  # by dealer: holders that found other parts in their seals
         self._key_hashes = np.zeros((0, keys.KEY_BYTES), np.uint8)
+        self._identities = np.zeros((0, fellows.PUBLIC_BYTES), np.uint8)  # of all members, where any has one
+        self._agreements: dict[int, np.ndarray] = {}  # signatures of the setup
+        self._confirmations: dict[int, np.ndarray] = {}  # signatures of the survivors
+        self._confirms = False  # whether there is an exchange for them
         self._setup = b""
         self._arranged: list[int] = []  # members in the order in which they share
         self._roster: list[int] = []
@@ -110,12 +142,15 @@ class SumCollector:
 
     @property
     def exchanges(self) -> int:
-        """Of the whole run, as far as is known: two to agree on keys, two for each sum, and those that clients cost."""
+        """Of the whole run, as far as is known.
+
+        Two to agree on keys, two for each sum, or three where survivors are signed, and those that clients cost.
+        """
         return 2 + 2 * self.terms.rounds + self._more_exchanges
 
     def is_enough(self, clients: Collection[int]) -> bool:
         """Whether the next exchange with these clients alone would not be in vain."""
-        return self.phase in (Phase.MASK_AGAIN, Phase.UNMASK, Phase.DONE) or (
+        return self.phase in (Phase.MASK_AGAIN, Phase.CONFIRM, Phase.UNMASK, Phase.DONE) or (
             sum(map(self._takes_part, clients)) >= self.terms.least_survivors
         )
 
@@ -138,12 +173,17 @@ class SumCollector:
                 content[wire.ROSTER] = np.array(self._roster, np.int64)
             if client not in self._known_roster:
                 content[wire.SEALED] = np.stack([self._sealed[dealer][client] for dealer in self._held_by(client)])
+                if self._signs(client):
+                    content[wire.SIGNATURES] = fellows.stacked(
+                        map(self._agreements.get, self._roster), fellows.SIGNATURE_BYTES
+                    )
             return content
-        if self.phase is Phase.UNMASK:
-            return {
-                wire.ROUND: self._attempt.to_array(),
-                wire.SURVIVORS: np.array(self._survivors, np.int64),
-            }
+        if self.phase in (Phase.CONFIRM, Phase.UNMASK):
+            content = {wire.ROUND: self._attempt.to_array(), wire.SURVIVORS: np.array(self._survivors, np.int64)}
+            if self.phase is Phase.UNMASK and self._confirms and self._signs(client):
+                content[wire.SIGNERS] = np.array(sorted(self._confirmations), np.int64)
+                content[wire.SIGNATURES] = np.stack([each for _, each in sorted(self._confirmations.items())])
+            return content
         return {}
 
     def check(self, client: int, reply: Arrays) -> None:
@@ -163,11 +203,15 @@ class SumCollector:
             holders, _ = self.terms.ring(client, self._arranged)
             wire.take(reply, wire.SEALED, np.uint8, (len(holders), wire.sealed_bytes(self.terms)))
             wire.take(reply, wire.PART_HASHES, np.uint8, (len(holders), secrets, 2, keys.SEED_BYTES))
+            if self._signs(client):
+                self._check_signature(client, reply, fellows.SETUP, self._setup)
         elif self.phase in (Phase.MASK, Phase.MASK_AGAIN):
             wire.take(reply, wire.MASKED, self.terms.field.dtype, (self.length,))
             if client not in self._known_roster:
                 _, dealers = self.terms.ring(client, self._arranged)
                 wire.take(reply, wire.OPENED, np.uint8, (len(dealers), keys.KEY_BYTES))
+        elif self.phase is Phase.CONFIRM:
+            self._check_signature(client, reply, fellows.SURVIVORS, *self._of_survivors())
         elif self.phase is Phase.UNMASK:
             self._check_parts(client, reply)
 
@@ -225,9 +269,21 @@ class SumCollector:
             return client not in self.liars
         if self.phase is Phase.SHARE:
             return client in self._adverts
-        if self.phase in (Phase.MASK_AGAIN, Phase.UNMASK):
-            return client in self._survivors
+        if self.phase in (Phase.MASK_AGAIN, Phase.CONFIRM, Phase.UNMASK):
+            return client in self._survivors and (self.phase is not Phase.CONFIRM or self._signs(client))
         return client in self._roster and self.phase is not Phase.DONE
+
+    def _signs(self, client: int) -> bool:
+        return self._adverts[client].identity is not None
+
+    def _of_survivors(self) -> tuple[bytes, ...]:
+        roster, survivors = (np.array(clients, np.int64) for clients in (self._roster, self._survivors))
+        return wire.survivors_parts(self._setup, self._attempt, roster, survivors)
+
+    def _check_signature(self, client: int, reply: Arrays, what: str, *parts: bytes) -> None:
+        signature = wire.take(reply, wire.SIGNATURE, np.uint8, (fellows.SIGNATURE_BYTES,))
+        if not self._adverts[client].has_signed(signature, what, client, *parts):
+            raise BadMessage(f"its signature of the {what} is not one by its key")
 
     @property
     def _attempt(self) -> Attempt:
@@ -251,6 +307,10 @@ class SumCollector:
             wire.PUBLIC_KEYS: np.stack([self._adverts[member].public_key for member in known]),
             wire.ROUND_KEYS: np.stack([self._adverts[member].round_keys for member in known]),
         }
+        if len(self._identities):
+            content[wire.IDENTITIES] = self._identities
+            signatures = (advert.signature for advert in self._adverts.values())
+            content[wire.SIGNATURES] = fellows.stacked(signatures, fellows.SIGNATURE_BYTES)
         if self.terms.circle is None:
             return content
         return {**content, wire.KNOWN: np.array(known, np.int64), wire.KEY_HASHES: self._key_hashes}
@@ -261,17 +321,17 @@ class SumCollector:
 
     def _check_advert(self, client: int, reply: Arrays) -> None:
         secrets = self.terms.secrets
-        advert = _Advert(
-            wire.take(reply, wire.PUBLIC_KEY, np.uint8, (keys.KEY_BYTES,)),
-            wire.take(reply, wire.ROUND_KEYS, np.uint8, (secrets, keys.KEY_BYTES)),
-            wire.take(reply, wire.COMMITMENTS, np.uint8, (secrets, keys.KEY_BYTES)),
-        )
+        advert = _Advert.of(reply, secrets)
         proofs = wire.take(reply, wire.POSSESSION, np.uint8, (secrets + 1, keys.KEY_BYTES))
         if len(set(advert.keys)) <= secrets:
             raise BadMessage("two of its public keys are the same")
         for at, (key, proof) in enumerate(zip(advert.keys, proofs, strict=True)):
             if keys.possession(self._challenge, key, wire.possession_place(client, at)) != proof.tobytes():
                 raise BadMessage("a public key is not its own, or is another's")
+        if advert.signature is not None:
+            of_keys = wire.key_hashes(advert.public_key[None], advert.round_keys[None])
+            if not advert.has_signed(advert.signature, fellows.KEYS, client, of_keys):
+                raise BadMessage("its keys are not signed by the key that it says is its own")
 
     def _check_parts(self, client: int, reply: Arrays) -> None:
         held, at = self._held_by(client), self._attempt.secret(self.terms)
@@ -286,27 +346,35 @@ class SumCollector:
                 raise BadMessage(f"it {self.liars[client]}")
 
     def _take_adverts(self, replies: Mapping[int, Arrays]) -> None:
-        adverts = {
-            client: _Advert(reply[wire.PUBLIC_KEY], reply[wire.ROUND_KEYS], reply[wire.COMMITMENTS])
-            for client, reply in sorted(replies.items())
-        }
+        adverts = {client: _Advert.of(reply, self.terms.secrets) for client, reply in sorted(replies.items())}
         if len(adverts) > self.terms.clients:
             raise DPForestError(f"{len(adverts)} clients take part, but {self.terms.clients} are agreed on")
         owners: dict[bytes, list[int]] = {}
         for client, advert in adverts.items():
-            for key in advert.keys:
+            for key in [*advert.keys, *([] if advert.identity is None else [advert.identity.tobytes()])]:
                 owners.setdefault(key, []).append(client)
         for sharing in owners.values():
             if len(sharing) > 1:  # each has shown that it has the private key, which honest clients give to nobody
                 words = " and ".join(map(str, sharing))
                 self.liars.update(dict.fromkeys(sharing, f"has a public key in common: clients {words}"))
+        # Honest clients, which are more, sign for one run and plan.
+        plans = Counter(advert.about for advert in adverts.values() if advert.identity is not None)
+        for client, advert in adverts.items():
+            if advert.identity is not None and advert.about != plans.most_common(1)[0][0]:
+                self.liars[client] = "signs for another run, or another plan, than the others"
         self._adverts = {client: advert for client, advert in adverts.items() if client not in self.liars}
         self._require(len(self._adverts))
         self._key_hashes = wire.key_hashes(
             np.stack([advert.public_key for advert in self._adverts.values()]),
             np.stack([advert.round_keys for advert in self._adverts.values()]),
         )
-        self._setup = wire.setup_digest(self.terms, np.array(self._members, np.int64), self._key_hashes)
+        if any(map(self._signs, self._members)):
+            identities = (advert.identity for advert in self._adverts.values())
+            self._identities = fellows.stacked(identities, fellows.PUBLIC_BYTES)
+            self._confirms = wire.can_confirm(self.terms, self._identities)
+            self._more_exchanges += self.terms.rounds * self._confirms
+        members = np.array(self._members, np.int64)
+        self._setup = wire.setup_digest(self.terms, members, self._key_hashes, self._identities)
         self._arranged = wire.arranged(self.terms, self._members, self._setup)
         self.phase = Phase.SHARE
 
@@ -316,6 +384,8 @@ class SumCollector:
             holders, _ = self.terms.ring(client, self._arranged)
             self._sealed[client] = dict(zip(holders, reply[wire.SEALED], strict=True))
             self._part_hashes[client] = dict(zip(holders, reply[wire.PART_HASHES], strict=True))
+            if self._signs(client):
+                self._agreements[client] = reply[wire.SIGNATURE]
         self._roster = list(self._sealed)
         self.phase = Phase.MASK
 
@@ -332,11 +402,14 @@ class SumCollector:
             self._require(len(replies))
             self.phase = Phase.MASK
             return None
+        if self.phase is Phase.CONFIRM:
+            self._take_confirmations(replies)
+            return None
         self._note_complaints(replies)
         self._known_roster.update(dict.fromkeys(replies, self._roster))
         self._survivors = [client for client in sorted(replies) if client not in self.liars]
         if len(self._survivors) < self.terms.least_survivors:
-            self._more_exchanges -= 1  # nothing to unmask
+            self._more_exchanges -= 1 + self._confirms  # nothing to unmask
             self._next_round(len(self._survivors))
         self._require(len(self._survivors))
         if not self.liars.keys().isdisjoint(self._roster):
@@ -349,8 +422,19 @@ class SumCollector:
         self._masked_sum = np.zeros(self.length, self.terms.field.dtype)
         for reply in replies.values():
             self._masked_sum += reply[wire.MASKED]
-        self.phase = Phase.UNMASK
+        self.phase = Phase.CONFIRM if self._confirms else Phase.UNMASK
         return None
+
+    def _take_confirmations(self, replies: Mapping[int, Arrays]) -> None:
+        if len(replies) < self.terms.quorum:
+            self._more_exchanges -= 1  # nothing to unmask
+            self._next_round(len(replies))
+            raise TooFewClients(
+                f"{len(replies)} clients signed who is in the sum, and {self.terms.quorum} have to"
+                f"{self._words_of_liars()}"
+            )
+        self._confirmations = {client: reply[wire.SIGNATURE] for client, reply in replies.items()}
+        self.phase = Phase.UNMASK
 
     def _note_complaints(self, replies: Mapping[int, Arrays]) -> None:
         """Take what new holders found in their seals, and see who must have lied if no more fail than may."""

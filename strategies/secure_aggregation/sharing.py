@@ -11,16 +11,15 @@ import numpy as np
 from flwr.app import ConfigRecord
 
 from dpforest.errors import DPForestError
-from dpforest.guarantee import Trust, TrustModel
+from dpforest.guarantee import Trust, TrustModel, Unit
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
 from dpforest.settings import FromZero, Settings
-from strategies.messages import BadMessage
-from strategies.method import Arrays, ClientTask, Public, Released, Task, Update
+from strategies.messages import PHASE, BadMessage
+from strategies.method import Arrays, ClientTask, Protection, Public, Released, Task, Update
 from strategies.secure_aggregation.client import SecureSummer
 from strategies.secure_aggregation.server import Phase
 from strategies.secure_aggregation.terms import Terms
 
-PHASE = "phase"  # the setting of a message that says what of the protocol it asks for
 _STATE = "secure"
 # Chance that the noise of any client and round exceeds what fits a secure sum; the client then drops out of the round.
 # It adds to delta, so it must be far below any.
@@ -43,13 +42,24 @@ class SharingSettings(Settings):
     colluders: FromZero = 0
 
 
-def shared_trust(settings: SharingSettings) -> Trust:
-    """Who must be trusted where only sums over clients are protected and seen."""
+def shared_protection(unit: Unit, settings: SharingSettings) -> Protection:
+    """A unit that only sums over clients protect: nobody sees a single client's vector."""
+    return Protection(unit, shared_trust(settings), among_known=shared_trust(settings, among_known=True))
+
+
+def shared_trust(settings: SharingSettings, among_known: bool = False) -> Trust:
+    """Who must be trusted where only sums over clients are protected and seen, and by whom that knows its fellows."""
+    server = "the server follows the protocol (it may look at all it gets)"
+    unknown = ""
+    if among_known:
+        server = (
+            "the server is not trusted, also where it deviates from the protocol, as clients know each other's keys"
+        )
+        unknown = "; so does one whose key the client's owner has not listed"
     return Trust(
         "for sums over clients by secure aggregation",
-        "the server follows the protocol (it may look at all it gets), "
-        f"at most {settings.colluders} clients collude with it (one that takes its own noise off what is published "
-        f"counts as such), at most {settings.dropouts} drop out of a sum",
+        f"{server}, at most {settings.colluders} clients collude with it (one that takes its own noise off what is "
+        f"published counts as such{unknown}), at most {settings.dropouts} drop out of a sum",
         TrustModel.SHARED,
     )
 
@@ -133,7 +143,9 @@ def terms_for(
     return SecureTerms(terms, room - tail)
 
 
-def secure_update(task: ClientTask[Any], terms: Terms, arrays: Arrays, vector: Callable[[], np.ndarray]) -> Update:
+def secure_update(
+    task: ClientTask[Any], terms: Terms, arrays: Arrays, vector: Callable[[], np.ndarray], state: str = _STATE
+) -> Update:
     """A client's answer to a message of secure aggregation.
 
     Parameters
@@ -144,32 +156,37 @@ def secure_update(task: ClientTask[Any], terms: Terms, arrays: Arrays, vector: C
         Of the message.
     vector : callable of () to ndarray of int64, shape (n,)
         Charges the ledger and draws the client's share of the noise; called where the vector of a round is asked for.
+    state : str
+        Under which name ``task.state`` keeps it.
     """
     phase = task.config.get(PHASE)
-    kept = task.state.config_records.get(_STATE)
+    kept = task.state.config_records.get(state)
     if phase == Phase.PRESENT.value and kept is not None:
         return Update(Public({}))
     if phase == Phase.ADVERTISE.value:
         if kept is not None:
             raise BadMessage("this client has given its keys for this run already")
-        summer = SecureSummer(task.client, terms)
+        summer = SecureSummer(task.client, terms, task.identity)
     elif kept is None:
         raise BadMessage("this client has no keys of this run")
     else:
-        summer = SecureSummer.from_bytes(bytes(kept["summer"]), terms)  # type: ignore[arg-type]
+        summer = SecureSummer.from_bytes(bytes(kept["summer"]), terms, task.identity)  # type: ignore[arg-type]
     if phase == Phase.ADVERTISE.value:
         reply = summer.advertise(arrays)
     elif phase == Phase.SHARE.value:
         reply = summer.share(arrays)
     elif phase == Phase.MASK.value:
+        summer.admit(arrays)  # before anything is spent
         reply = summer.mask(arrays, vector())
     elif phase == Phase.MASK_AGAIN.value:
         reply = summer.mask_again(arrays)
+    elif phase == Phase.CONFIRM.value:
+        reply = summer.confirm(arrays)
     elif phase == Phase.UNMASK.value:
         reply = summer.unmask(arrays)
     else:
         raise BadMessage(f"the message says phase={phase!r}")
-    task.state[_STATE] = ConfigRecord({"summer": summer.to_bytes()})
+    task.state[state] = ConfigRecord({"summer": summer.to_bytes()})
     if phase == Phase.MASK.value:
         return Update(Released(task.ledger, reply))
     return Update(Public(reply))  # keys, parts of masks, and fresh masks on what was released before

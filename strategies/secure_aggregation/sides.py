@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from strategies.messages import PHASE
 from strategies.method import Arrays, ClientUpdate, ServerSide, TooFewClients
 from strategies.secure_aggregation.rounds import SumRounds
 from strategies.secure_aggregation.server import Phase
-from strategies.secure_aggregation.sharing import PHASE
 
 
 class SecureServer(ServerSide):

@@ -65,6 +65,11 @@ class Terms:
         return self.clients - self.dropouts
 
     @property
+    def quorum(self) -> int:
+        """Signatures on one list of survivors that rule out such signatures on another."""
+        return (self.clients + self.colluders) // 2 + 1
+
+    @property
     def secrets(self) -> int:
         """Pairs of secrets of each client: one for each sum, and where clients may lie, one to mask it again."""
         return self.rounds * self.attempts

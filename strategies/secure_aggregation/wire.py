@@ -22,8 +22,21 @@ KNOWN, KEY_HASHES = "secure.known", "secure.key_hashes"
 ROSTER, SEALED = "secure.roster", "secure.sealed"
 PART_HASHES, OPENED = "secure.part_hashes", "secure.opened"
 ROUND, MASKED, SURVIVORS, PARTS = "secure.round", "secure.masked", "secure.survivors", "secure.parts"
+# What clients with identities add (`strategies.secure_aggregation.fellows`): their own, and those of several members.
+IDENTITY, ABOUT, SIGNATURE = "secure.identity", "secure.about", "secure.signature"
+IDENTITIES, SIGNATURES, SIGNERS = "secure.identities", "secure.signatures", "secure.signers"
 
 SELF, KEY = 0, 1  # which of a client's two secrets of a round
+
+
+def survivors_parts(setup: bytes, attempt: Attempt, roster: np.ndarray, survivors: np.ndarray) -> tuple[bytes, ...]:
+    """What a client signs of the survivors of an attempt."""
+    return setup, attempt.to_array().tobytes(), roster.tobytes(), survivors.tobytes()
+
+
+def can_confirm(terms: Terms, identities: np.ndarray) -> bool:
+    """Whether the survivors of each sum are signed: some may be missing, and members enough can sign."""
+    return terms.dropouts > 0 and int(identities.any(axis=1).sum()) >= terms.quorum
 
 
 def sealed_bytes(terms: Terms) -> int:
@@ -112,7 +125,7 @@ def key_hashes(public_keys: np.ndarray, round_keys: np.ndarray) -> np.ndarray:
     return to_array(b"".join(hashes), len(hashes), 32)
 
 
-def setup_digest(terms: Terms, members: np.ndarray, hashes: np.ndarray) -> bytes:
+def setup_digest(terms: Terms, members: np.ndarray, hashes: np.ndarray, identities: np.ndarray) -> bytes:
     """Binds every seal to the terms and keys that its sender was shown.
 
     Parameters
@@ -120,9 +133,11 @@ def setup_digest(terms: Terms, members: np.ndarray, hashes: np.ndarray) -> bytes
     members : ndarray of shape (m,)
     hashes : ndarray of shape (m, 32)
         `key_hashes` of theirs.
+    identities : ndarray of shape (m, 160) or (0, 160)
+        Of all, or none where nobody has one.
     """
     digest = hashlib.sha256(repr(terms).encode())
-    for array in (members, hashes):
+    for array in (members, hashes, identities):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.digest()
 

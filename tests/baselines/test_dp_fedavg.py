@@ -352,6 +352,12 @@ def test_a_shared_run_learns_from_sums_alone() -> None:
     assert "left_out" not in federation.server.report()
 
 
+def test_a_shared_run_without_keys_ends_at_once() -> None:
+    federation = start("dp_fedavg", trust="shared", budget=Budget(math.inf), rounds=5, **OWN)
+    with pytest.raises(TooFewClients, match="the run cannot go on: 1 clients answered"):
+        secure_exchange(federation, 1, {0: rows(0)})
+
+
 def secure_exchange(federation: Federation, exchange: int, data: Any) -> None:
     """One exchange in which each client has a message of its own."""
     server, updates = federation.server, []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpforest.boosting import Booster, BoostSettings, ClientPlan, ClientRows, OwnBooster, make_client_plan
-from dpforest.boosting.client_level import read_client_moments, release_client_moments
+from dpforest.boosting.client_level import n_moment_columns, read_client_moments, release_client_moments
 from dpforest.errors import BudgetExceeded, DPForestError
 from dpforest.guarantee import CLIENT_UNIT
 from dpforest.ledger import Budget, Ledger, gaussian_mu, total_epsilon
@@ -51,34 +51,42 @@ def test_no_clipped_vector_is_longer_than_its_clip(vector: np.ndarray, clip: flo
         assert (np.abs(sent) <= np.abs(vector) * scale * (1 + 1e-9)).all(), "nothing grows"
 
 
-def plan_for(scale: str, budget: Budget, clients: int = 4, rounds: int = 2, **options: Any) -> ClientPlan:
+TARGET = Schema(SCHEMA.features, target_range=(-2.0, 6.0))
+# A recipe with a schema for it.
+RECIPES = {"own": SCHEMA, "moments": SCHEMA, "target": TARGET}
+
+
+def plan_for(recipe: str, budget: Budget, clients: int = 4, rounds: int = 2, **options: Any) -> ClientPlan:
     mu = gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9) if budget.delta else math.inf
     settings = BoostSettings(**{"depth": 1, "trees_per_round": 2, "marginal_share": 0.2} | options)
     return make_client_plan(
-        settings, SCHEMA, rounds=rounds, mu=mu, signal=clients * mu, clients=clients, shares=clients, scale=scale
-    )
+        settings, RECIPES.get(recipe, SCHEMA), rounds=rounds, mu=mu, signal=clients * mu, clients=clients,
+        shares=clients, scale="moments" if recipe == "target" else recipe,
+    )  # fmt: skip
 
 
-def people(n: int, rows: int = 5) -> list[Rows]:
+def people(n: int, rows: int = 5, schema: Schema = SCHEMA) -> list[Rows]:
     rng = np.random.default_rng(5)
     X = SCHEMA.low + (SCHEMA.high - SCHEMA.low) * rng.random((n, rows, 3))
     X[:, 0, 1] = SCHEMA.missing_values[1]
+    if not schema.is_classification:
+        return [(each.astype(np.float32), rng.uniform(-2, 6, rows).astype(np.float32)) for each in X]
     return [(each.astype(np.float32), rng.integers(3, size=rows)) for each in X]
 
 
 def boosted(
-    clients: list[Rows], plan: ClientPlan, budget: Budget, noise: Callable[[int], Noise], seed: int = 0
+    clients: list[Rows], schema: Schema, plan: ClientPlan, budget: Budget, noise: Callable[[int], Noise], seed: int = 0
 ) -> Booster | OwnBooster:
     """A whole run, whose sums are seen and nothing else."""
     ledgers = [Ledger(budget, CLIENT_UNIT) for _ in clients]
     noises = [noise(client) for client in range(len(clients))]
-    booster: Any = (OwnBooster if plan.own else Booster)(SCHEMA, plan, seed)
+    booster: Any = (OwnBooster if plan.own else Booster)(schema, plan, seed)
     if not plan.own:
         first = [
-            release_client_moments(*rows, SCHEMA, plan, *at) for rows, *at in zip(clients, ledgers, noises, strict=True)
+            release_client_moments(*rows, schema, plan, *at) for rows, *at in zip(clients, ledgers, noises, strict=True)
         ]
         read_client_moments(booster, np.sum(first, axis=0), plan)
-    states = [ClientRows.of(X, y, SCHEMA, plan, booster.start) for X, y in clients]
+    states = [ClientRows.of(X, y, schema, plan, booster.start) for X, y in clients]
     for _ in range(plan.rounds):
         asked = booster.structure
         sent = [state.release(asked, *at) for state, *at in zip(states, ledgers, noises, strict=True)]
@@ -119,16 +127,16 @@ def watched(seen: Seen, clients: int, halved: bool, forced: Any) -> Iterator[Non
         yield
 
 
-def evidence(scale: str, is_there: bool, noise: Callable[[int], Noise], budget: Budget, halved: bool) -> float:
+def evidence(recipe: str, is_there: bool, noise: Callable[[int], Noise], budget: Budget, halved: bool) -> float:
     """How much likelier all that a run shows is with the client than with nothing in its place, as a logarithm."""
-    plan = plan_for(scale, budget, clip=1e-3)
-    there = people(plan.clients)
+    plan, schema = plan_for(recipe, budget, clip=1e-3), RECIPES[recipe]
+    there = people(plan.clients, schema=schema)
     gone = [(there[0][0][:0], there[0][1][:0]), *there[1:]]
 
     def run(clients: list[Rows], forced: Any = None) -> Seen:
         seen: Seen = []
         with watched(seen, plan.clients, halved, forced):
-            boosted(clients, plan, budget, noise)
+            boosted(clients, schema, plan, budget, noise)
         return seen
 
     true = run(there if is_there else gone)
@@ -140,7 +148,7 @@ def evidence(scale: str, is_there: bool, noise: Callable[[int], Noise], budget: 
     return total if is_there else -total
 
 
-def excess(scale: str, source: str, halved: bool = False, runs: int = 60) -> float:
+def excess(recipe: str, source: str, halved: bool = False, runs: int = 60) -> float:
     """What delta would have to be at least, by how often runs point to the right clients, and to the wrong ones."""
     budget, threshold = Budget(8.0, 9e-4), 8.0
 
@@ -149,7 +157,7 @@ def excess(scale: str, source: str, halved: bool = False, runs: int = 60) -> flo
 
     loudness = 4 if halved else 1
     with_, without = (
-        loudness * np.array([evidence(scale, there, noise(seed), budget, halved) for seed in range(runs)])
+        loudness * np.array([evidence(recipe, there, noise(seed), budget, halved) for seed in range(runs)])
         for there in (True, False)
     )
     factor = math.exp(budget.epsilon)
@@ -160,30 +168,31 @@ def excess(scale: str, source: str, halved: bool = False, runs: int = 60) -> flo
 
 
 @pytest.mark.parametrize("source", ["seeded", "secure"])
-@pytest.mark.parametrize("scale", ["own", "moments"])
-def test_a_whole_run_keeps_its_promise_to_a_client_that_is_replaced_by_nothing(scale: str, source: str) -> None:
-    assert excess(scale, source) < 9e-4 + 0.1
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_whole_run_keeps_its_promise_to_a_client_that_is_replaced_by_nothing(recipe: str, source: str) -> None:
+    assert excess(recipe, source) < 9e-4 + 0.1
 
 
-@pytest.mark.parametrize("scale", ["own", "moments"])
-def test_half_the_noise_is_found_out(scale: str) -> None:
-    assert excess(scale, "seeded", halved=True) > 0.2
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_half_the_noise_is_found_out(recipe: str) -> None:
+    assert excess(recipe, "seeded", halved=True) > 0.2
 
 
-@pytest.mark.parametrize("scale", ["own", "moments"])
-def test_no_rows_move_a_sum_further_than_was_paid_for(scale: str) -> None:
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_no_rows_move_a_sum_further_than_was_paid_for(recipe: str) -> None:
     """Rows, labels and scores of any kind: a vector is never longer, and under doubled sensitivity it would be."""
-    plan = plan_for(scale, Budget(8.0, 1e-5))
+    plan, schema = plan_for(recipe, Budget(8.0, 1e-5)), RECIPES[recipe]
     rng = np.random.default_rng(0)
-    booster: Any = (OwnBooster if plan.own else Booster)(SCHEMA, plan, 0)
+    booster: Any = (OwnBooster if plan.own else Booster)(schema, plan, 0)
     if not plan.own:
-        booster.start_from_moments(np.zeros(3), np.full(3, 0.1), 4)
+        columns = n_moment_columns(schema)
+        booster.start_from_moments(np.zeros(columns), np.full(columns, 0.1), 4)
     longest = []
     for size in (0, 1, 2, 7, 300):
         for extreme in (0.0, 1.0, 1e30, np.inf, np.nan):
-            X, y = people(1, max(size, 1))[0]
-            scores = (extreme * rng.choice([-1, 1], (size, 3))).astype(np.float32)
-            state = ClientRows.of(X[:size], y[:size], SCHEMA, plan, booster.start, scores)
+            X, y = people(1, max(size, 1), schema)[0]
+            scores = (extreme * rng.choice([-1, 1], (size, schema.n_outputs))).astype(np.float32)
+            state = ClientRows.of(X[:size], y[:size], schema, plan, booster.start, scores)
             seen: Seen = []
             with watched(seen, 1, halved=False, forced=None), np.errstate(all="ignore"):
                 state.release(booster.structure, Ledger(Budget(8.0, 1e-5)), Seeded(0))
@@ -192,14 +201,15 @@ def test_no_rows_move_a_sum_further_than_was_paid_for(scale: str) -> None:
     assert max(longest) > 0.25 * plan.longest, "twice the length would be more than was paid for"
 
 
-def test_moments_are_no_longer_than_was_paid_for() -> None:
-    plan = plan_for("moments", Budget(8.0, 1e-5))
+@pytest.mark.parametrize(("recipe", "y"), [("moments", 0), ("target", -2.0), ("target", 6.0)])
+def test_moments_are_no_longer_than_was_paid_for(recipe: str, y: float) -> None:
+    plan, schema = plan_for(recipe, Budget(8.0, 1e-5)), RECIPES[recipe]
     high = np.tile(SCHEMA.high, (4, 1)).astype(np.float32)
     for X in (high, high[:0], np.tile(SCHEMA.missing_values, (2, 1)).astype(np.float32)):
         seen: Seen = []
         X = np.where(np.isnan(X), 0.0, X).astype(np.float32)
         with watched(seen, 1, halved=False, forced=None):
-            release_client_moments(X, np.zeros(len(X), np.int64), SCHEMA, plan, Ledger(Budget(8.0, 1e-5)), Seeded(0))
+            release_client_moments(X, np.full(len(X), y), schema, plan, Ledger(Budget(8.0, 1e-5)), Seeded(0))
         assert int((seen[0][0] ** 2).sum()) <= plan.marginals.squared_sensitivity  # type: ignore[union-attr]
 
 
@@ -220,8 +230,8 @@ def test_settings_that_do_not_fit_are_refused(options: dict[str, Any], message: 
     with pytest.raises(DPForestError, match=message):
         make_client_plan(settings, SCHEMA, rounds=2, mu=1.0, signal=9.0, clients=9, shares=1, **options)
     target = Schema((Feature("a", 0, 1),), target_range=(0.0, 1.0))
-    with pytest.raises(DPForestError, match="is for classes"):
-        make_client_plan(BoostSettings(), target, rounds=2, mu=1.0, signal=9.0, clients=9, shares=1)
+    with pytest.raises(DPForestError, match="scale=own is for classes"):
+        make_client_plan(BoostSettings(), target, rounds=2, mu=1.0, signal=9.0, clients=9, shares=1, scale="own")
 
 
 @pytest.mark.parametrize("linear_share", [0.0, 0.5, 1.0])

@@ -165,6 +165,9 @@ class Counting(Noise):
         self.scale = scale
         return np.zeros(shape, dtype=np.int64)
 
+    def discrete_laplace_share(self, scale, shares, shape):
+        raise AssertionError
+
     def discrete_gaussian(self, sigma, shape):
         raise AssertionError
 

@@ -44,7 +44,7 @@ def test_a_claim_is_printed_with_its_lower_bound_and_kept(
     found = kept(folder)
     assert (found.method, found.claims, found.violated, found.culprits) == ("one_shot", True, False, ())
     assert found.result.claim.epsilon == 2.0
-    assert found.result.found.rates.draws == 100
+    assert found.result.found.rates.draws == 160
     assert found.experiment["privacy"]["epsilon"] == 2.0
     assert dpforest(["audit", *TREES, *table, f"output={folder}", *SHORT]) == 2
     assert "is there already: name another folder by output=DIR" in capsys.readouterr().err
@@ -78,6 +78,15 @@ def test_a_method_without_a_guarantee_has_nothing_to_hold_and_shows_what_leaks(
     assert not kept(tmp_path).claims
 
 
+def test_one_run_with_canaries(table: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dpforest(["audit", *TREES, *table, f"output={tmp_path}", "--canaries", "60", "--jobs", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "neighbours   60 canaries, each in by a coin, and your rows" in said
+    assert re.search(r"lower bound  epsilon .* of 12 guesses about 60 canaries of one run .* 1 repetition\)", said)
+    assert "half noise   epsilon" in said
+    assert kept(tmp_path).result.found.repetitions == 1
+
+
 def test_a_method_that_sends_nothing(table: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert dpforest(["audit", "strategy=lrf", "strategy.trees=1", *table, *SHORT]) == 0
     assert "There is nothing to audit" in capsys.readouterr().out
@@ -91,6 +100,9 @@ def test_a_method_that_sends_nothing(table: list[str], capsys: pytest.CaptureFix
             r"error: 20 repetitions are too few to refute epsilon 1 \(pure\) .* --repetitions \d+",
         ),
         (["--repetitions", "0"], "error: --repetitions 0 must be a whole number from 1"),
+        (["--canaries", "5"], r"error: 5 canaries are too few to refute epsilon 1 \(pure\) .* --canaries \d+ or more"),
+        (["--canaries", "0"], "error: --canaries 0 must be a whole number from 1"),
+        (["--canaries", "50", "--repetitions", "50"], "error: --canaries takes one run and --repetitions many"),
         (["--seconds", "0"], "error: --seconds 0 must be a number above 0"),
         (["--confidence", "1"], "error: --confidence 1 must lie between 0 and 1"),
         (["strategy=one_shoot"], "one_shot"),
@@ -108,16 +120,20 @@ def test_bad_input_is_answered_with_one_line(
 
 @pytest.mark.parametrize(
     "damage",
-    [{"version": 2}, {"method": 3}, {"result": {}}, {"culprits": "none"}, {"violated": "no"}, {"experiment": []},
-     {"seconds": "long"}],
+    [{"version": 1}, {"method": 3}, {"result": {}}, {"culprits": "none"}, {"culprits": [3]}, {"violated": "no"},
+     {"experiment": []}, {"experiment": {"privacy": 1}}, {"seconds": "long"}, {"seconds": -1}, {"leaks": [{}]},
+     {"releases": [{"what": "w"}]}, {"worlds": [1]}, {"field": {"by": 3}}, {"method": "m" * 5000}],
 )  # fmt: skip
-def test_a_damaged_file_is_named(table: list[str], tmp_path: Path, damage: dict[str, Any]) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path, damage: dict[str, Any]) -> None:
     assert read_audit(tmp_path) is None
     plain = {
-        "version": 1, "method": "m", "guarantee": "g", "unit": "record", "neighbours": "n", "created": "now",
-        "dpforest": "1", "violated": False, "claims": True, "culprits": [], "leaks": [], "releases": [], "worlds": [],
-        "seconds": 1.0, "experiment": {},
-        "result": {"epsilon": 1.0, "delta": 0.0, "confidence": 0.95, "half_noise": None, "found": {
+        "version": 2, "method": "m", "guarantee": "g", "unit": "record", "neighbours": "n", "created": "now",
+        "dpforest": "1", "violated": False, "claims": True, "has_power": False,
+        "culprits": [], "leaks": [], "releases": [], "worlds": [],
+        "seconds": 1.0, "field": None,
+        "experiment": {"strategy": {"name": "m"}, "privacy": {"epsilon": 1.0, "delta": 0.0}},
+        "result": {"epsilon": 1.0, "delta": 0.0, "confidence": 0.95, "half_noise": None, "violated": False,
+                   "has_power": False, "found": {
             "epsilon": 0.5, "by": "all", "repetitions": 8, "mu": 0.0,
             "rates": {"hits": 1, "draws": 2, "false_hits": 0, "false_draws": 2},
         }},
@@ -128,5 +144,5 @@ def test_a_damaged_file_is_named(table: list[str], tmp_path: Path, damage: dict[
     with pytest.raises(Misshapen, match="is no audit of this version"):
         read_audit(tmp_path)
     (tmp_path / AUDIT).write_text("{")
-    with pytest.raises(Misshapen, match="cannot be read"):
+    with pytest.raises(Misshapen, match="is no audit of this version"):
         read_audit(tmp_path)

@@ -49,7 +49,16 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def test_a_sweep_shares_one_warm_simulation(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fl_app", "-m", *OVERRIDES, "privacy.epsilon=1,5,inf", "seed=4"]
+    command = [
+        sys.executable,
+        "-m",
+        "fl_app",
+        "-m",
+        *OVERRIDES,
+        "privacy.epsilon=1,5,inf",
+        "seed=4",
+        "references=false",
+    ]
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -75,7 +84,7 @@ def test_a_sweep_shares_one_warm_simulation(tmp_path: Path) -> None:
 
 def test_a_sweep_runs_what_has_no_budget_once_and_draws_its_figures(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fl_app", "-m", "strategy=centralized,one_shot", "privacy.epsilon=1,5"]
-    command += ["engine.kind=in_process", "partition.clients=2", f"output={tmp_path}"]
+    command += ["engine.kind=in_process", "partition.clients=2", "references=false", f"output={tmp_path}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     with (tmp_path / "results.csv").open() as file:
@@ -105,7 +114,7 @@ def test_a_sweep_of_networks_starts_tensorflow_once_a_worker(tmp_path: Path) -> 
     paths = {"DPFOREST_RUNS": str(tmp_path / "runs"), "TENSORFLOW_STARTS": str(tmp_path / "starts")}
     settings = environment(tmp_path / "home", **paths)
     settings["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{ROOT}"
-    runs = ["strategy=fedavg,dp_sgd", "seed=range(10)", "rounds=1", "partition.clients=2"]
+    runs = ["strategy=fedavg,dp_sgd", "seed=range(10)", "rounds=1", "partition.clients=2", "references=false"]
     command = [sys.executable, "-m", "fl_app", "-m", *runs]
     done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

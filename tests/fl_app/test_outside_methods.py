@@ -21,7 +21,7 @@ from strategies import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 dead_cluster, flower = test_end_to_end.dead_cluster, test_end_to_end.flower
-PROJECT = ROOT / "tests" / "packages" / "majority_votes"
+PROJECT = ROOT / "examples" / "own_method"
 
 
 @pytest.fixture(scope="module")

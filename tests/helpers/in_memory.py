@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dpforest.errors import DPForestError
 from strategies.method import Arrays
 from strategies.secure_aggregation import Phase, SecureSummer, SumCollector, Terms, Total
+from strategies.secure_aggregation.fellows import Identity
 
 Lie = Callable[[Phase, dict[str, np.ndarray]], Arrays]
 
@@ -17,14 +18,15 @@ Lie = Callable[[Phase, dict[str, np.ndarray]], Arrays]
 class Federation:
     """Clients 0 .. n-1, each restored from its saved state before every message."""
 
-    def __init__(self, terms: Terms, length: int = 3) -> None:
+    def __init__(self, terms: Terms, length: int = 3, identities: Mapping[int, Identity] | None = None) -> None:
         self.terms = terms
         self.collector = SumCollector(terms, length)
+        self.identities = dict(identities or {})
         self.states = {client: SecureSummer(client, terms).to_bytes() for client in range(terms.clients)}
         self.refused: dict[int, str] = {}
 
     def reply(self, client: int, message: Arrays, vector: np.ndarray, phase: Phase | None = None) -> Arrays:
-        summer = SecureSummer.from_bytes(self.states[client], self.terms)
+        summer = SecureSummer.from_bytes(self.states[client], self.terms, self.identities.get(client))
         phase = phase or self.collector.phase
         if phase is Phase.ADVERTISE:
             answer = summer.advertise(message)
@@ -34,6 +36,8 @@ class Federation:
             answer = summer.mask(message, vector)
         elif phase is Phase.MASK_AGAIN:
             answer = summer.mask_again(message)
+        elif phase is Phase.CONFIRM:
+            answer = summer.confirm(message)
         elif phase is Phase.UNMASK:
             answer = summer.unmask(message)
         else:

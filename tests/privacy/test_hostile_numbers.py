@@ -40,6 +40,9 @@ class Open(Noise):
     def discrete_laplace(self, scale: float, shape: Any) -> np.ndarray:
         return np.zeros(shape, dtype=np.int64)
 
+    def discrete_laplace_share(self, scale: float, shares: int, shape: Any) -> np.ndarray:
+        return np.zeros(shape, dtype=np.int64)
+
     def discrete_gaussian(self, sigma: float, shape: Any) -> np.ndarray:
         return np.zeros(shape, dtype=np.int64)
 

@@ -8,6 +8,7 @@ import logging
 import math
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,6 +145,20 @@ def test_sums_that_are_let_through_give_finite_metrics_with_all_others(classes: 
         assert {"accuracy", "mse"} & set(summary)
         assert all(math.isfinite(value) for value in summary.values())
         assert "accuracy" not in summary or 0 <= summary["accuracy"] <= 1
+
+
+_FOUND = st.recursive(
+    st.floats() | st.integers() | st.text() | st.none() | st.booleans() | st.floats(width=32).map(np.float32)
+    | st.floats().map(np.float64) | st.integers(0, 9).map(np.int64) | npst.arrays(float, 2) | st.floats().map(np.array),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.text(), _FOUND, max_size=4))
+def test_whatever_a_run_reports_its_file_holds_no_nan(found: dict[str, Any]) -> None:
+    text = json.dumps(finite(found, "metrics"), allow_nan=False)
+    assert json.loads(text) == finite(json.loads(text), "metrics"), "nothing is left out twice"
 
 
 def test_metrics_that_no_json_holds_are_left_out_by_name(caplog: pytest.LogCaptureFixture) -> None:

@@ -21,6 +21,8 @@ from strategies.method import Task
 from strategies.registry import get_method
 
 CLIENTS = 3
+# Whom the networks trust, by their names here.
+NETWORKS = {"dp_sgd": "local", "dp_sgd shared": "shared"}
 EPSILONS = (1.0, 3.0, 100.0)
 # A score may fall by so much. Steps that were too long for features that move together made the R^2 of dp_sgd fall from
 # .99 to -4.
@@ -44,17 +46,22 @@ def score_of(name: str, table: MakeTable, task: str, epsilon: float, seed: int) 
         return LocalRows(X[train][own::CLIENTS], named[train][own::CLIENTS])
 
     grid = InProcessGrid(PrivateClientApp(load), CLIENTS)
-    if name == "dp_sgd":
-        result = baselines.DPSGD(schema, epsilon=epsilon, delta=1e-5, seed=seed).start(grid)
+    if name in NETWORKS:
+        trust = NETWORKS[name]
+        result = baselines.DPSGD(schema, epsilon=epsilon, delta=1e-5, seed=seed, trust=trust).start(grid)
     else:
         kind = {"fext": strategies.FextDP, "ldp_bagging": strategies.LDPBagging}[name]
         options: dict[str, Any] = {"k": None} if name == "fext" else {}
         result = kind(schema, epsilon=epsilon, seed=seed, **options).start(grid)
     assert not result.left_out
     rows = schema.check_matrix(X[~train])[0]
-    if name == "dp_sgd":
-        task_of_it: Any = Task(schema, get_method(name).settings(), Budget(epsilon, 1e-5), 10, CLIENTS, seed)
-        predicted = get_method(name).client().predict(task_of_it, rows, plain_arrays(result.arrays))
+    if name in NETWORKS:
+        method = get_method("dp_sgd")
+        budget, protection = Budget(epsilon, 1e-5), method.protection(method.settings(), trust=trust)
+        task_of_it: Any = Task(
+            schema, method.settings(), budget, method.default_rounds, CLIENTS, seed, **protection.for_task()
+        )
+        predicted = method.client().predict(task_of_it, rows, plain_arrays(result.arrays))
     else:
         predicted = result.forest.predict(rows) if task == "regression" else result.forest.predict_proba(rows)
     if task == "regression":
@@ -73,12 +80,14 @@ CASES = [
     ),
     *(("dp_sgd", "regression", table, 1) for table in MADE_UP if table not in (few_rows, constant_columns)),
     ("dp_sgd", "rare class", together, 1),
+    *(("dp_sgd shared", "regression", table, 1) for table in MADE_UP if table not in (few_rows, constant_columns)),
+    ("dp_sgd shared", "rare class", together, 1),
 ]
 
 
 @pytest.mark.parametrize(("name", "task", "table", "seeds"), CASES)
 def test_no_score_falls_with_more_budget(name: str, task: str, table: MakeTable, seeds: int) -> None:
-    if name == "dp_sgd":
+    if name in NETWORKS:
         pytest.importorskip("tensorflow")
     fall, words = largest_fall(lambda epsilon, seed: score_of(name, table, task, epsilon, seed), EPSILONS, seeds)
     assert fall < FALL, words

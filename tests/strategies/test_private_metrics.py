@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from dpforest.ledger import TEST_ROWS, Budget, Entry, Ledger, gaussian_mu, rows_
 from dpforest.ledger.groups import group_guarantee
 from dpforest.ledger.recount import recount
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts
-from dpforest.noise import Seeded
+from dpforest.noise import Noise, Secure, Seeded
 from dpforest.schema import Schema
 from fl_app.client_app import app
 from fl_app.engine.experiment import Experiment
@@ -34,7 +35,8 @@ from strategies.messages import ARRAYS, AT_END, CONFIG, METRICS, read_update
 from strategies.method import ClientSide, Update
 from strategies.metrics import classification_sums, noised_summary, regression_sums, summarize
 from strategies.node.budget_file import BudgetFile
-from strategies.private_metrics import LAST, NOISED, WHAT, PrivateSums, predict_each
+from strategies.private_metrics import LAST, NOISED, WHAT, PrivateSums, predict_each, shared_sums
+from strategies.secure_aggregation import SumCollector
 
 FEATURE = [{"name": "x", "low": 0, "high": 1}]
 THREE = Schema.from_dict({"target": "kind", "classes": ["a", "b", "c"], "features": FEATURE})
@@ -91,6 +93,42 @@ def test_no_record_moves_the_sums_further_than_was_paid_for(schema: Schema) -> N
     for row in range(len(y)):
         less = release.exact(np.delete(y, row), np.delete(predicted, row, axis=0))
         assert 0 < np.abs(whole - less).sum() <= release.mechanism.sensitivity
+
+
+@pytest.mark.parametrize("noise", [Seeded(3), Secure()], ids=["seeded", "secure"])
+@pytest.mark.parametrize("shares", [2, 9])
+def test_shares_of_noise_are_together_that_of_one(noise: Noise, shares: int) -> None:
+    """Of half of it the variance would be a quarter, and the odds of neighbouring counts squared."""
+    epsilon, draws = 0.8, 4000
+    release = PrivateSums(THREE, epsilon, shares)
+    assert release.entry.epsilon == epsilon
+    assert f"noise of {shares} parties" in release.entry.note
+    exact, ledger = np.zeros(draws, dtype=np.int64), Ledger(Budget(epsilon))
+    paid = release.mechanism.charge(release.entry, ledger)
+    drawn = [noise.discrete_laplace_share(1 / epsilon, shares, draws) for _ in range(shares - 1)]
+    total = paid.draw(exact, noise) + np.sum(drawn, axis=0)
+    of_one = DiscreteLaplaceCounts(epsilon).variance
+    assert release.mechanism.variance == pytest.approx(of_one / shares)
+    assert (total.astype(float) ** 2).mean() / of_one == pytest.approx(1, abs=0.25)
+    shares_of = [np.isin(total, (-value, value)).mean() / (1 if value == 0 else 2) for value in (0, 1, 2)]
+    for near, far in itertools.pairwise(shares_of):
+        assert near / far == pytest.approx(math.exp(epsilon), rel=0.25)
+
+
+def test_a_sum_of_shares_for_a_target_is_noised_once() -> None:
+    release, one = PrivateSums(PULSE, 1.0, 4), PrivateSums(PULSE, 1.0)
+    seeds = np.random.SeedSequence(7).spawn(4)
+    y, predicted = pulses(np.random.default_rng(2), 4000)
+    total = sum(release.exact(y[i::4], predicted[i::4]) for i in range(4))
+    noise = np.sum(
+        [Seeded(seed).discrete_laplace_share(release.mechanism.scale, 4, (4000, 5)) for seed in seeds], axis=0
+    )
+    rows_of = noise / release.unit
+    assert (rows_of**2).mean() == pytest.approx(one.mechanism.variance / one.unit**2, rel=0.15)
+    shared = noised_summary(release.sums(total), release.possible(release.sums(total), 4))[0]
+    alone = noised_summary(one.sums(one.exact(y, predicted)), one.possible(one.sums(one.exact(y, predicted)), 1))[0]
+    for name, value in alone.items():
+        assert shared[name] == pytest.approx(value, rel=0.01, abs=0.01)
 
 
 def test_test_rows_cost_a_record_no_more_than_training() -> None:
@@ -300,7 +338,7 @@ def test_methods_without_a_guarantee_for_records_share_nothing_privately(dataset
 
 
 def private(dataset: dict[str, Any], **options: Any) -> Experiment:
-    return make(dataset, evaluation={"metrics": "private"}, **options)
+    return make(dataset, **({"evaluation": {"metrics": "private"}} | options))
 
 
 def test_a_simulation_shows_what_nodes_would_report(dataset: dict[str, Any]) -> None:
@@ -427,6 +465,97 @@ def test_nodes_that_share_differently_are_evaluated_together(dataset: dict[str, 
     assert "those of others, in clear, are not part of the guarantee" in done.privacy["evaluation"]
     tested = [any(line["rows"] == TEST_ROWS for line in who["entries"]) for who in done.privacy["clients"].values()]
     assert tested == [False, True, False, True]
+
+
+# --- a run whose clients share noise
+
+
+def shared(dataset: dict[str, Any], **options: Any) -> Experiment:
+    boost = {"name": "boost", "depth": 2} | options.pop("strategy", {})
+    privacy = {"delta": 1e-6, "trust": "shared"}
+    return private(dataset, epsilon=8.0, strategy=boost, rounds=1, privacy=privacy, **options)
+
+
+def noised_lines(done: Any) -> dict[str, list[str]]:
+    return {
+        client: [line["note"] for line in ledger["entries"] if line["rows"] == TEST_ROWS]
+        for client, ledger in done.privacy["clients"].items()
+    }
+
+
+@pytest.mark.parametrize("dropouts", [0, 1])
+def test_clients_that_share_noise_share_that_of_test_metrics(dataset: dict[str, Any], dropouts: int) -> None:
+    done = run(shared(dataset, strategy={"dropouts": dropouts}))
+    assert not done.failures
+    assert done.privacy["holds"]
+    assert done.privacy["epsilon"] <= 8.0 * (1 + 1e-9)
+    assert all(len(notes) == 1 and "noise of" in notes[0] for notes in noised_lines(done).values())
+    assert "Clients shared the noise of their sum" in done.privacy["evaluation"]
+    low, high = done.metrics["intervals"]["accuracy"]
+    assert low <= done.metrics["accuracy"] <= high
+    clear = run(shared(dataset, strategy={"dropouts": dropouts}, evaluation={"metrics": "clear"}))
+    assert low <= clear.metrics["accuracy"] <= high
+    assert abs(done.metrics["test_rows"] - clear.metrics["test_rows"]) < 10
+
+
+def test_the_interval_is_as_narrow_as_noise_that_is_added_once(dataset: dict[str, Any]) -> None:
+    """Four clients' own noise would have twice the deviation."""
+    once, alone = PrivateSums(THREE, 0.2, 4), PrivateSums(THREE, 0.2)
+    sums = once.sums(np.array([80, 10, 10, 10, 80, 10, 10, 10, 80]))
+
+    def width(possible: Any) -> float:
+        low, high = noised_summary(sums, possible)[1]["accuracy"]
+        return high - low
+
+    assert width(once.possible(sums, 4)) == pytest.approx(width(alone.possible(sums, 1)), rel=0.15)
+    assert width(once.possible(sums, 4)) < 0.65 * width(alone.possible(sums, 4))
+
+
+def test_one_that_is_silent_costs_the_sum_and_is_charged(dataset: dict[str, Any]) -> None:
+    def act(message: Message, honest: Any) -> Message:
+        if message.content[CONFIG].get("phase") == "mask":
+            honest()
+            raise TimeoutError
+        return honest()
+
+    done = run(shared(dataset), app=Interfering({1: act}, "evaluate"))
+    assert "accuracy" not in done.metrics
+    assert done.privacy["epsilon"] <= 8.0 * (1 + 1e-9)
+    assert all(len(notes) == 1 for notes in noised_lines(done).values()), "whoever was asked for a vector has paid"
+    fewer = run(shared(dataset, strategy={"dropouts": 1}), app=Interfering({1: act}, "evaluate"))
+    assert "accuracy" in fewer.metrics
+
+
+def test_where_an_owner_shares_nothing_each_other_noises_its_own(dataset: dict[str, Any]) -> None:
+    def on_nodes(message: Message, context: Context) -> Message:
+        client = int(context.node_config["partition-id"])
+        limits = {"max-epsilon": 8.0, "max-delta": 1e-6, "strategies": "boost"}
+        rules = own(dataset, **limits, **({"share-metrics": "none"} if client == 0 else {}))
+        return app(message, Context(1, context.node_id, {"partition-id": client} | rules, context.state, {}))
+
+    experiment = replace(shared(dataset), dataset={"name": "table", "schema": SCHEMA})
+    done = run_experiment(experiment, InProcessGrid(on_nodes, 4))
+    assert done.metrics["intervals"]
+    assert {client: len(notes) for client, notes in noised_lines(done).items()} == {"0": 0, "1": 1, "2": 1, "3": 1}
+    assert "Each client noised its own" in done.privacy["evaluation"]
+
+
+def test_a_node_answers_in_a_sum_or_by_itself_and_once(dataset: dict[str, Any]) -> None:
+    rules = own(dataset, **{"max-epsilon": 8.0, "max-delta": 1e-6, "strategies": "boost"})
+    context = node(**rules)
+    experiment = replace(shared(dataset), dataset={"name": "table", "schema": SCHEMA})
+    collector = SumCollector(shared_sums(experiment.task(4))[1].terms, 9)
+    reply = ask(context, experiment, MessageType.EVALUATE, collector.message(0), **{LAST: True, "phase": "advertise"})
+    assert "secure.public_key" in reply[ARRAYS]
+    assert not [entry for entry in entries(context) if entry.rows == TEST_ROWS]
+    for phase in ("mask", "unmask", "x", 1):
+        assert error(ask(context, experiment, MessageType.EVALUATE, {}, **{LAST: True, "phase": phase}))
+    early = ask(context, experiment, MessageType.EVALUATE, {}, **{LAST: False, "phase": "advertise"})
+    assert early[CONFIG][AT_END] is True
+    assert not [entry for entry in entries(context) if entry.rows == TEST_ROWS]
+    local = node(**own(dataset))
+    said = error(evaluate(local, for_nodes(dataset), {}, phase="advertise"))
+    assert said == "DPForestError: see its log"
 
 
 @pytest.mark.parametrize(

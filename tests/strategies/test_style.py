@@ -84,6 +84,16 @@ def test_settings_of_one_method_have_shades_of_its_colour() -> None:
     assert len({(variant.marker, variant.line, variant.colour) for variant in variants}) == 4
 
 
+def test_no_variant_takes_the_marks_of_the_other_kind(styles: dict[str, Style]) -> None:
+    """Two depths of a published setting and of the one with a guarantee: four settings in one figure."""
+    for name in ("one_shot", "fext", "ldp_bagging", "pp_fprf", "pp_fgrf"):
+        tight, published = ([styles[each].variant(n) for n in range(4)] for each in (name, f"{name}_published"))
+        assert {style.line for style in published} == {"--"}
+        assert "--" not in {style.line for style in tight}
+        assert not {style.marker for style in tight} & {"s", "P", "X"}, "which are of published settings"
+        assert len(set(tight + published)) == 8
+
+
 def test_epsilons_of_one_method_differ_also_in_grey() -> None:
     style = Style("#0072B2")
     levels = [style.at_level(n, 6) for n in range(6)]

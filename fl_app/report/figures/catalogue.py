@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fl_app.report.answer import Answer
-from fl_app.report.figures import attacks, comparison, convergence, epsilon, families, rounds
+from fl_app.report.figures import attacks, comparison, convergence, epsilon, families, rounds, tradeoff
 from fl_app.report.figures.style import save_figure, styled
 from fl_app.report.papers import ldp_document, liu2022
 from fl_app.report.sections import Family, Section, file_name, nearest_to_one
@@ -91,11 +91,13 @@ class Entry:
 
 # In the order of a page.
 CATALOGUE = (
-    Entry("answer", Answer, comparison.answer_picture, "answer",
+    Entry("tradeoff", Answer, tradeoff.tradeoff, "answer",
+          "The method with the highest mean at each epsilon, and the best without privacy in grey. An ≈ says that no "
+          "difference from another method is shown. Dots are seeds; from five on, a line is their 95 % interval."),
+    Entry("answer", Answer, comparison.answer_picture, "score",
           "Methods with a guarantee, the best of each epsilon first, larger and with its score; where units and trust "
-          "models both differ, each pair has a panel. Bars are 95 % "
-          "intervals over seeds, by bootstrap; one seed has none. An ≈ says that no difference from another method "
-          "is shown."),
+          "models both differ, each pair has a panel. Bars are 95 % intervals over seeds, by bootstrap, and of fewer "
+          "than five seeds from the lowest to the highest. An ≈ says that no difference from another method is shown."),
     Entry("epsilon", Section, epsilon.against_epsilon, "score",
           "Mean over seeds and folds, bars from the lowest to the highest. Hollow: no valid guarantee. Grey crosses: "
           "published values with their source."),
@@ -144,8 +146,8 @@ CATALOGUE = (
           "crosses: published values."),
 )  # fmt: skip
 
-# Tables of single sources, as text, by their heading.
-TABLES: dict[str, Callable[[Section], str]] = {
+# Tables of single sources, as text of some width, by their heading.
+TABLES: dict[str, Callable[[Section, int | None], str]] = {
     "Accuracy by type of user, as in Liu et al. 2022, tables 3 and 4": liu2022.user_table,
     "The tables of the LDP document": ldp_document.document_tables,
 }

@@ -10,18 +10,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpforest.guarantee import TrustModel
 from dpforest.ledger import rounded_up
 from fl_app.report.answer import Answer, Verdict
 from fl_app.report.figures.style import EPSILON, PUBLISHED, grid_of, legend_below, log_axis, most_frequent_line
 from fl_app.report.papers.published import published_on
 from fl_app.report.sections import Section, nearest_to_one
+from fl_app.report.statistics import Interval
 from fl_app.results.finished import OPEN, PRIVATE
+from strategies.method import Scope
 from strategies.style import Style
 
 _BOXES = 36  # in one row of axes
 _MATRICES = 6
 _CELL, _NUMBERED = 0.24, 12  # inches of a cell of a confusion matrix; most classes for which it has its number
+_FLOOR = -0.5  # of scores by which methods are compared: what is worse is shown here
 _LONGEST = 24  # characters of a class's name
 
 
@@ -64,11 +66,10 @@ def _epsilons(answer: Answer, panel: str) -> list[float]:
 
 def _levels(axes: Axes, answer: Answer) -> None:
     """Lines to compare with: the best without privacy, each client alone, and always predicting one class."""
-    alone = [other for other in answer.references[1:] if other.run.guarantee.trust.kind is TrustModel.LOCAL]
-    for reference in [*answer.references[:1], *alone]:
-        best = reference is answer.reference
+    own = [other for other in answer.references if other.scope is Scope.ALONE]
+    for reference in [*([answer.reference] if answer.reference else []), *own]:
         axes.axhline(
-            reference.score.mean, color=PUBLISHED, linestyle="--" if best else ":", linewidth=1,
+            reference.score.mean, color=PUBLISHED, linestyle=":" if reference in own else "--", linewidth=1,
             label=f"without privacy: {reference.setting} ({reference.trust})",
         )  # fmt: skip
     most_frequent_line(axes, answer.section, answer.section.metric.name)
@@ -81,20 +82,27 @@ def _verdict(axes: Axes, place: int, verdict: Verdict) -> None:
         at = place + (number - (len(verdict.ranking) - 1) / 2) * width
         score, style = contender.score, section.panel_styles[contender.name]
         terms = [contender.delta] if section.splits_trust else [contender.delta, contender.trust]
-        spread = None if math.isnan(score.low) else [[score.mean - score.low], [score.high - score.mean]]
+        # What lies far below 0, as an R^2 can, is at the end of the axis and points down: no mark takes all of it.
+        low, mean, high = (max(end, _FLOOR) for end in _ends(score))
+        spread = None if score.n < 2 else [[max(mean - low, 0)], [max(high - mean, 0)]]
         axes.errorbar(
-            at, score.mean, yerr=spread, color=style.colour, marker=style.marker, markersize=8 if not number else 5,
-            capsize=2, linewidth=1.2, linestyle="none",
+            at, mean, yerr=spread, color=style.colour, marker=style.marker if score.mean > _FLOOR else "v",
+            markersize=8 if not number else 5, capsize=2, linewidth=1.2, linestyle="none",
             label=f"{contender.name} ({'; '.join(terms)})",
         )  # fmt: skip
         if not number:
-            top = score.mean if math.isnan(score.high) else score.high
             sign = "" if not verdict.ties else "≈ "
             axes.annotate(
-                f"{sign}{score.mean:z.2f}", (at, top), xytext=(0, 7), textcoords="offset points", ha="center",
+                f"{sign}{score.mean:z.2f}", (at, high), xytext=(0, 7), textcoords="offset points", ha="center",
                 fontsize=9, fontweight="bold", color=style.colour, zorder=1.6,  # behind the bars of its neighbours
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
             )  # fmt: skip
+
+
+def _ends(score: Interval) -> tuple[float, float, float]:
+    """The mean between the ends that are shown; of one seed all the same."""
+    low, high = score.shown if score.n > 1 else (score.mean, score.mean)
+    return low, score.mean, high
 
 
 def client_boxes(section: Section) -> Iterator[tuple[str, Figure]]:

@@ -18,8 +18,8 @@ from fl_app.report.figures.style import PUBLISHED, guarantee_words, legend_below
 from fl_app.report.papers.published import published_on
 from fl_app.report.sections import Section
 from fl_app.results.finished import FinishedRun
-from fl_app.results.text import columns
 from fl_app.terminal.screen import screen_width
+from fl_app.terminal.tables import columns
 from strategies.metrics import Metric, metrics_of
 
 _TOP = 5  # features whose overlap is counted

@@ -67,11 +67,11 @@ def grid_of(panels: int, splits_trust: bool) -> tuple[int, int]:
 
 
 def most_frequent_line(axes: Axes, section: Section, metric: str) -> None:
-    """The level of always predicting the most frequent class, where it is known."""
+    """The level of always predicting the most frequent class or the mean, where it is known."""
     if metric in section.most_frequent:
         axes.axhline(
             section.most_frequent[metric], color=PUBLISHED, linestyle="-.", linewidth=0.8,
-            label="always the most frequent class",
+            label=f"always {section.guess}",
         )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from fl_app.report.sections import Section
 from fl_app.results.finished import FinishedRun
 from fl_app.results.rows import distinct_by_method, setting_label
 from fl_app.results.run_folder import FOREST
-from fl_app.results.text import columns
+from fl_app.terminal.tables import columns
 from strategies.metrics import metrics_of
 
 _STEPS = {"training_ms": "training", "noise_ms": "noise", "packing_ms": "packing", "aggregation_ms": "aggregation"}
@@ -31,11 +31,18 @@ _STYLES = (("#0072B2", "o", "-"), ("#D55E00", "s", "--"), ("#009E73", "^", "-.")
 Group = Mapping[float, Sequence[FinishedRun]]  # runs by epsilon, from none to the least
 
 
-def document_tables(section: Section) -> str:
-    """The document's tables as text; empty where no run is of ldp_bagging on two classes."""
+def document_tables(section: Section, width: int | None = None) -> str:
+    """The document's tables as text, no wider than ``width``; empty where no run is of ldp_bagging on two classes."""
     parts = []
     for label, group in _groups(section).items():
-        tables = [_metrics(group), _stability(group), _noise(group), _sizes(group), _times(group), _budget(group)]
+        tables = [
+            _metrics(group, width),
+            _stability(group, width),
+            _noise(group, width),
+            _sizes(group, width),
+            _times(group, width),
+            _budget(group, width),
+        ]
         parts.append("\n\n".join([f"== {label}", *filter(None, tables)]))
     return "\n\n".join(parts)
 
@@ -93,7 +100,7 @@ def _mean(group: Sequence[FinishedRun], name: str) -> float:
     return float(np.mean(values)) if values else math.nan
 
 
-def _metrics(group: Group) -> str:
+def _metrics(group: Group, width: int | None) -> str:
     """Means over seeds, with the change against no privacy, and the document's."""
     document, without = _document("levels"), group.get(math.inf)
     lines = []
@@ -113,14 +120,14 @@ def _metrics(group: Group) -> str:
             cells.append(cell)
         lines.append(cells)
     seeds = max(len(runs) for runs in group.values())
-    return columns([f"mean of {seeds} runs", *map(_level, group)], lines)
+    return columns([f"mean of {seeds} runs", *map(_level, group)], lines, width)
 
 
 def _importances(run: FinishedRun) -> np.ndarray:
     return np.array(list(run.metrics["importances"].values()))
 
 
-def _stability(group: Group) -> str:
+def _stability(group: Group, width: int | None) -> str:
     """Correlation of importances with those of the run without privacy on the same draw, and how the top changes."""
     without = {run.draw: _importances(run) for run in group.get(math.inf, [])}
     lines = []
@@ -138,7 +145,7 @@ def _stability(group: Group) -> str:
             f"{theirs[epsilon]:.3f}" if epsilon in theirs else "", str(swaps.get(epsilon, "")),
         ])  # fmt: skip
     header = ["importance against none", "correlation", f"of the top {_TOP} changed", "document: correlation", "swaps"]
-    return columns(header, lines) if lines else ""
+    return columns(header, lines, width) if lines else ""
 
 
 def _facts(runs: Sequence[FinishedRun], kind: str) -> list[Mapping[str, Any]]:
@@ -163,7 +170,7 @@ def _noise_of(runs: Sequence[FinishedRun], kind: str) -> dict[str, float]:
     }
 
 
-def _noise(group: Group) -> str:
+def _noise(group: Group, width: int | None) -> str:
     finite = {eps: runs for eps, runs in group.items() if math.isfinite(eps)}
     lines = []
     for epsilon, runs in finite.items():
@@ -181,7 +188,7 @@ def _noise(group: Group) -> str:
     if not lines:
         return ""
     header = ["noise on", "", "mean size", "largest", "relative change", "sensitivity / epsilon says", "document says"]
-    text = columns(header, lines)
+    text = columns(header, lines, width)
     if any(_has_noise(runs) for runs in finite.values()):
         text += "\nThe document's sizes do not agree with its own formula, Laplace(sensitivity / epsilon); ours do."
     return text
@@ -195,7 +202,7 @@ def _kilobytes(run: FinishedRun) -> float | None:
         return None
 
 
-def _sizes(group: Group) -> str:
+def _sizes(group: Group, width: int | None) -> str:
     lines = []
     for epsilon, runs in group.items():
         sizes = {run: size for run in runs if (size := _kilobytes(run)) is not None}
@@ -206,10 +213,10 @@ def _sizes(group: Group) -> str:
         ])  # fmt: skip
     theirs = published("ldp_wearable")["model_kilobytes"]
     header = ["model file", "size", "trees", "a tree", "depth"]
-    return columns(header, lines) + f"\ndocument: {theirs} kB for one tree of depth 3, the same at all levels"
+    return columns(header, lines, width) + f"\ndocument: {theirs} kB for one tree of depth 3, the same at all levels"
 
 
-def _times(group: Group) -> str:
+def _times(group: Group, width: int | None) -> str:
     """Milliseconds of a client and round; a client of the tight setting keeps its times to itself."""
     theirs = published("ldp_wearable")["milliseconds"]
     lines = []
@@ -220,17 +227,17 @@ def _times(group: Group) -> str:
         whole = f"{1000 * table['train_seconds'].median() / clients:.1f}" if "train_seconds" in table else ""
         lines.append([_level(epsilon), *cells, whole])
     lines.append(["document", *(str(theirs[step]) for step in _STEPS.values()), "63 to 152"])
-    return columns(["milliseconds (median)", *_STEPS.values(), "exchange a client"], lines)
+    return columns(["milliseconds (median)", *_STEPS.values(), "exchange a client"], lines, width)
 
 
-def _budget(group: Group) -> str:
+def _budget(group: Group, width: int | None) -> str:
     lines = []
     for epsilon, runs in group.items():
         metrics, guarantee = runs[0].metrics, runs[0].guarantee
         holds = f"epsilon {rounded_up(guarantee.epsilon, 4)} (pure)" if guarantee.holds else "none"
         spent = [rounded_up(float(metrics[name])) for name in ("epsilon_a_round", "epsilon_counted")]
         lines.append([_level(epsilon), *spent, holds])
-    return columns(["budget", "epsilon a round", "counted over the run", "guaranteed"], lines)
+    return columns(["budget", "epsilon a round", "counted over the run", "guaranteed"], lines, width)
 
 
 def _metric_figure(groups: Mapping[str, Group]) -> Figure:

@@ -18,7 +18,7 @@ from fl_app.report.papers.published import published_on, source_of
 from fl_app.report.sections import Section
 from fl_app.results.finished import FinishedRun
 from fl_app.results.rows import distinct_columns
-from fl_app.results.text import columns
+from fl_app.terminal.tables import columns
 from strategies.registry import style_of
 
 # What the paper varies, one at a time: its figures 2 to 5.
@@ -65,7 +65,7 @@ def user_figures(section: Section) -> Iterator[tuple[str, Figure | list[Row]]]:
         yield f"each-{name}", _user_rows(at_base)
 
 
-def user_table(section: Section) -> str:
+def user_table(section: Section, width: int | None = None) -> str:
     """Mean accuracy over users and seeds of each type of user, a line a setting and method; empty without such runs."""
     lines = []
     groups = _groups(section)
@@ -90,7 +90,7 @@ def user_table(section: Section) -> str:
     most = max(map(len, lines))
     kinds = max(map(_types, groups.values()), key=len)
     header = ["users of", *(_short(key) for key in _VARIED), "runs", "method", *kinds]
-    return columns(header, [line + [""] * (most - len(line)) for line in lines])
+    return columns(header, [line + [""] * (most - len(line)) for line in lines], width)
 
 
 def _groups(section: Section) -> dict[str, list[_Point]]:

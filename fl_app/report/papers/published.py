@@ -32,6 +32,17 @@ def source_of(values: Mapping[str, Any]) -> str:
     return f"{values['source']} ({values['mind']})" if "mind" in values else str(values["source"])
 
 
+def citation(values: Mapping[str, Any]) -> str:
+    """A source with the title and, where it has one, the address of what it is from."""
+    address = f"https://doi.org/{values['doi']}" if "doi" in values else values.get("link", "")
+    return ", ".join(filter(None, [f"{values['source']}: {values['title']}", address]))
+
+
+def citations(dataset: str, split: str) -> list[str]:
+    """`citation` of all sources on a data set and split."""
+    return [citation(values) for values in published_on(dataset, split)]
+
+
 def published_for(dataset: str, split: str) -> list[list[str]]:
     """`published_on` as lines of a table: source, method, epsilon, metric and value."""
     lines = []

@@ -77,21 +77,25 @@ def test_one_run_is_the_binomial_of_randomised_response_and_pays_for_delta() -> 
 
 @pytest.mark.parametrize(("epsilon", "delta", "mu"), [(1.0, 0.0, 0.0), (4.0, 0.0, 0.0), (8.0, 1e-6, 1.35)])
 def test_so_many_repetitions_can_refute_a_claim_and_one_less_cannot(epsilon: float, delta: float, mu: float) -> None:
-    half = needed_repetitions(epsilon, delta, mu=mu) // 2
+    half, most = (needed_repetitions(epsilon, delta, mu=mu, every=every) for every in (2, 5))
+    half //= 2
 
     def proved(n: int) -> float:
         clearest = ErrorRates(n, n, 0, n)
         return clearest.mu() - mu if mu else clearest.epsilon(delta) - epsilon
 
     assert proved(half) > 0 >= proved(half - 1)
+    assert proved(len(np.delete(np.arange(most), np.s_[::5]))) > 0
 
 
-def test_the_event_is_chosen_on_one_half_and_counted_on_the_other() -> None:
+@pytest.mark.parametrize("every", [2, 5])
+def test_the_event_is_chosen_on_some_repetitions_and_counted_on_the_others(every: int) -> None:
     inside, outside = np.zeros(20), np.zeros(20)
-    inside[::2] = 5.0  # only where it is chosen
-    scores = CanaryScores(inside, outside)
+    inside[::every] = 5.0  # only where it is chosen
+    scores = CanaryScores(inside, outside, every=every)
     assert scores.event(ErrorRates.mu) == Event(5.0)
-    assert scores.rates(Event(5.0)) == ErrorRates(0, 10, 0, 10)
+    counted = 20 - 20 // every
+    assert scores.rates(Event(5.0)) == ErrorRates(0, counted, 0, counted)
     assert scores.epsilon_lower_bound() == scores.mu_lower_bound() == 0.0
 
 

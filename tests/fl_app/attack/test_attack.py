@@ -109,6 +109,7 @@ def test_the_command_writes_what_the_report_reads(place, capsys):
     found = read_run(folder).attack
     assert found["allowed"] is None
     assert strongest(found, FILE)["area"][0] > 0.9
+    assert "shadow models" in (folder / "statement.html").read_text(encoding="utf-8")
 
 
 def test_boosting_has_its_exact_influence(place):

@@ -237,6 +237,19 @@ def test_a_draft_from_the_data_says_that_no_guarantee_holds(tmp_path: Path, caps
     assert "warning: no guarantee holds: bounds, categories or classes of" in capsys.readouterr().out
 
 
+def test_a_folder_of_tables_is_drafted_by_its_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tables, out = tmp_path / "tables", tmp_path / "draft.yaml"
+    tables.mkdir()
+    for name in ("b", "a"):
+        (tables / f"{name}.csv").write_text("age,outcome\n30,no\n40,yes\n")
+    command = ["data", "schema", str(tables), "--target", "outcome", "--out", str(out)]
+    assert dpforest([*command, "--from-data"]) == 1
+    assert f"--from-data reads one file, and {tables} has 2: name one" in capsys.readouterr().err
+    assert dpforest(command) == 0
+    assert "columns of a.csv, the first of 2 files" in capsys.readouterr().out
+    assert [feature["name"] for feature in yaml.safe_load(out.read_text())["features"]] == ["age"]
+
+
 def test_a_draft_names_columns_that_tell_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert draft(tmp_path, "--from-data") == 1
     assert "column 'empty' has no value at all: leave it out" in capsys.readouterr().err

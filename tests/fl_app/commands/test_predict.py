@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import types
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from dpforest.forest import Forest, load, save
 from dpforest.own_rows import OwnRows
 from dpforest.schema import Feature, Schema
 from fl_app.commands.cli import main as dpforest
+from fl_app.results.mlflow_model import PyfuncModel
 
 SCHEMA = Schema.from_dict(
     {
@@ -26,6 +28,9 @@ SCHEMA = Schema.from_dict(
         ],
     }
 )
+
+
+OWN = {"schema": SCHEMA.to_dict(), "standardize": "own", "own_scale": "z", "less": 0.0, "times": 1.0}
 
 
 @pytest.fixture
@@ -263,6 +268,9 @@ def test_a_network_predicts_as_it_does_in_its_run(
         ({"activation": "os.system"}, "must be one of relu"),
         ({"inputs": 7}, "does not fit its schema"),
         ({"hidden": [6]}, "have shape (4, 5); expected (4, 6)"),
+        ({"rows": OWN | {"own_scale": "sky"}}, "own_scale must be z or ranks, and less and times numbers below"),
+        ({"rows": OWN | {"times": "many"}}, "own_scale must be z or ranks, and less and times numbers below"),
+        ({"rows": OWN | {"tide": 3}}, "says more of its rows than this version knows"),
     ],
 )
 def test_a_damaged_network_is_one_line(
@@ -283,6 +291,27 @@ def test_a_damaged_network_is_one_line(
     assert error.count("\n") == 1
 
 
+def test_a_network_on_people_s_own_scales_predicts_a_file_a_person(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from baselines.mlp.architecture import Architecture
+    from baselines.mlp.saved import load_network, save_network
+
+    architecture = Architecture(4, 2, True, (5,), "tanh", 0.0, ())
+    rng = np.random.default_rng(1)
+    weights = {name: rng.normal(size=shape).astype(np.float32) for name, shape in architecture.shapes.items()}
+    save_network(tmp_path, architecture, SCHEMA, weights, OWN)
+    lines = [f"{60 + 3 * n},{n % 7},{'left' if n % 2 else 'right'}" for n in range(32)]
+    frame = predicted(tmp_path / "network.json", "\n".join(["hr,acc,side", *lines]))
+    assert "all 32 rows are taken to be of one person" in capsys.readouterr().out
+    X = np.array([[60 + 3 * n, n % 7, n % 2, 1 - n % 2] for n in range(32)], dtype=np.float32)
+    network = load_network(tmp_path / "network.json")
+    wanted = network.predict_proba(network.of_person(X))[:, 1]
+    assert frame["probability_exercise"].to_numpy() == pytest.approx(wanted, abs=1e-6)
+    found = PyfuncModel(network).predict(pd.DataFrame({"hr": X[:, 0], "acc": X[:, 1], "side": ["right", "left"] * 16}))
+    assert found["probability_exercise"].to_numpy() == pytest.approx(wanted, abs=1e-6)
+
+
 class _Constant:
     """The least that a model of another package must be."""
 
@@ -295,7 +324,9 @@ class _Constant:
         return np.ones(len(X), dtype=np.int64)
 
 
-def test_a_package_brings_a_model_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_brings_a_model_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Entry:
         value = "package:load"
 
@@ -308,6 +339,30 @@ def test_a_package_brings_a_model_of_its_own(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("fl_app.results.model_file.entry_points", entries)
     frame = predicted(tmp_path / "votes.json", "hr,acc,side\n60,1,left\n")
     assert frame["prediction"].tolist() == ["exercise"]
+    command = ["export", "--model", str(tmp_path / "votes.json"), "--to", "onnx", "--out", str(tmp_path / "votes.onnx")]
+    assert dpforest(command) == 1
+    said = capsys.readouterr().err
+    assert "error: a _Constant has no ONNX form: its package must give it a method to_onnx" in said
+    assert said.count("\n") == 1
+    proto = types.SimpleNamespace(SerializeToString=lambda: b"a model")
+    monkeypatch.setattr(_Constant, "to_onnx", lambda self: proto, raising=False)
+    assert dpforest(command) == 0
+    assert (tmp_path / "votes.onnx").read_bytes() == b"a model"
+
+
+def test_a_network_is_exported_and_has_no_nested_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx = pytest.importorskip("onnx")
+    from baselines.mlp.architecture import Architecture
+    from baselines.mlp.saved import save_network
+
+    architecture = Architecture(4, 2, True, (5,), "relu", 0.0, ())
+    save_network(tmp_path, architecture, SCHEMA, architecture.initial_weights(np.random.default_rng(0)))
+    command = ["export", "--model", str(tmp_path / "network.json"), "--out", str(tmp_path / "network.onnx")]
+    assert dpforest([*command, "--to", "onnx"]) == 0
+    assert "a SavedNetwork in " in capsys.readouterr().out
+    onnx.checker.check_model(onnx.load(tmp_path / "network.onnx"))
+    assert dpforest([*command, "--to", "nested"]) == 1
+    assert "error: --to nested is for forests, and this is a SavedNetwork" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("rows", [1, 4, 40])

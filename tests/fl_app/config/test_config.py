@@ -20,6 +20,7 @@ from fl_app.config.places import conf_folder
 from fl_app.engine.experiment import ConfigurationError, Experiment
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs.expansion import expand
+from fl_app.jobs.job import sweep_experiment
 from strategies.registry import get_method
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -137,7 +138,7 @@ def test_shipped_experiments_sweep_over_what_exists(experiment: str) -> None:
         known = known_options(chosen)
         inner = [text.partition("=")[0] for text in overrides if text.partition(".")[0] in values]
         fitting = [text for text in overrides if (name := text.partition("=")[0]) not in inner or name in known]
-        to_experiment(compose_config([f"experiment={experiment}", *fitting]))
+        sweep_experiment(compose_config([f"experiment={experiment}", *fitting]))
 
 
 @pytest.mark.parametrize("experiment", ["trees_or_fedavg", "many_clients"])

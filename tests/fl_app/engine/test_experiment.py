@@ -14,11 +14,32 @@ from hypothesis import strategies as st
 
 from dpforest.errors import DPForestError
 from fl_app.client_app import app as client_app
-from fl_app.config.compose import compose_config, to_experiment
+from fl_app.config.compose import compose_config, conf_folder, to_experiment
 from fl_app.engine.experiment import Experiment, Privacy
 from strategies.method import TooFewClients
+from strategies.registry import get_method
 
 WATCH = {"name": "watch"}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (conf_folder() / "strategy").glob("*.yaml")))
+def test_rounds_are_refused_where_they_change_nothing_and_nowhere_else(name: str) -> None:
+    fitting = {
+        "fext": ["strategy.k=null"],
+        "fext_published": ["strategy.score=accuracy"],
+        "ldp_bagging_published": ["dataset.classes=2"],
+    }
+    own = fitting.get(name, [])
+    experiment = to_experiment(compose_config([f"strategy={name}", "privacy.epsilon=8", "privacy.delta=1e-6", *own]))
+    plain = experiment.to_dict()
+    if not experiment.method.uses_rounds:
+        with pytest.raises(DPForestError, match=r"^rounds 5: strategy \w+ does the same whatever that is"):
+            Experiment.from_dict(plain | {"rounds": 5})
+        assert Experiment.from_dict(plain | {"rounds": 1}).total_rounds == 1
+        return
+    tasks = [Experiment.from_dict(plain | {"rounds": rounds}).task(10) for rounds in (3, 5)]
+    few, many = (experiment.method.server(task) for task in tasks)
+    assert few.exchanges < many.exchanges
 
 
 @pytest.mark.parametrize(
@@ -56,6 +77,7 @@ WATCH = {"name": "watch"}
         ({"seed": -1}, "seed -1 must be a whole number"),
         ({"seed": 1.5}, "seed 1.5 must be a whole number"),
         ({"rounds": 0}, "rounds 0 must be a whole number from 1"),
+        ({"rounds": 5}, "rounds 5: strategy one_shot does the same whatever that is: leave rounds out"),
         ({"min_clients": 0}, "min_clients 0 must be a share above 0"),
         ({"min_clients": 1.5}, "min_clients 1.5 must be a share"),
         ({"min_clients": math.nan}, "min_clients nan must be a share"),
@@ -123,6 +145,8 @@ experiments = st.fixed_dictionaries(
 @given(experiments)
 @settings(max_examples=60, deadline=None)
 def test_an_experiment_survives_its_message(plain: dict[str, Any]) -> None:
+    if not get_method(plain["strategy"]["name"]).uses_rounds:
+        plain.pop("rounds", None)
     experiment = Experiment.from_dict(plain)
     again = Experiment.from_json(experiment.to_json())
     assert again.to_json() == experiment.to_json()

@@ -14,8 +14,10 @@ from fl_app.config.compose import compose_config, plain_overrides
 from fl_app.engine.experiment import ConfigurationError
 from fl_app.jobs.expansion import expand
 from fl_app.jobs.job import objective
+from fl_app.results.finished import FinishedRun, read_run
+from fl_app.results.mlflow import MlflowTracker
 from fl_app.results.rows import read_runs
-from fl_app.results.run_folder import find_failed, find_runs
+from fl_app.results.run_folder import STATEMENT, find_failed, find_runs
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def table(tmp_path: Path) -> list[str]:
     """Options of a small table, in process."""
     dataset: dict[str, Any] = write_table(tmp_path)
     options = [f"dataset.{key}={value}" for key, value in dataset.items() if key != "name"]
-    return ["engine.kind=in_process", "dataset=table", *options, "strategy.depth=2"]
+    return ["engine.kind=in_process", "references=false", "dataset=table", *options, "strategy.depth=2"]
 
 
 @pytest.fixture
@@ -186,12 +188,23 @@ def test_several_experiments_bring_the_axes_of_each() -> None:
     assert both == expand(["experiment=compare_watch"]) + expand(["experiment=compare_hugadb"])
 
 
-def test_a_sweep_attacks_its_runs_where_it_is_asked_to(table: list[str], tmp_path: Path) -> None:
+def test_a_sweep_attacks_its_runs_before_they_are_written_about(
+    table: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracked: list[tuple[FinishedRun, str]] = []
+
+    def track(tracker: MlflowTracker, folder: Path) -> None:
+        tracked.append((read_run(folder), (folder / STATEMENT).read_text(encoding="utf-8")))
+
+    monkeypatch.setattr(MlflowTracker, "log", track)
+    monkeypatch.setattr("fl_app.jobs.job.build_tracker", lambda *_: MlflowTracker("", "", None))
     place = tmp_path / "sweep"
     assert dpforest(["sweep", *table, "strategy=one_shot", "attack_models=4", f"output={place}"]) == 0
-    (run,) = read_runs([place])
+    ((run, statement),) = tracked
     assert run.attack is not None
     assert run.attack["models"] == 4
+    assert "none were run" not in statement.partition("Attacks")[2]
+    assert f"{run.attack['membership'][0]['area'][0]:.3f}" in statement
     assert list((place / "figures").rglob("membership*.svg"))
 
 

@@ -18,6 +18,7 @@ from fl_app.commands.cli import main as dpforest
 from fl_app.config.compose import compose_config
 from fl_app.engine.experiment import ConfigurationError
 from fl_app.jobs.expansion import expand
+from fl_app.jobs.job import sweep_experiment
 from fl_app.jobs.names import free_place, run_names
 from fl_app.jobs.sweep_folder import Missing, place_runs, resume_option, split_resume
 from fl_app.results.run_folder import OutputError, failure_of, find_failed, find_runs, write_failure
@@ -46,6 +47,14 @@ def test_runs_are_counted_with_those_of_the_experiment_file(overrides: list[str]
 @pytest.mark.parametrize("name", ["compare_watch", "compare_hugadb"])
 def test_the_comparisons_can_be_composed(name: str) -> None:
     assert compose_config([f"experiment={name}"]).dataset.name == name.removeprefix("compare_")
+
+
+def test_rounds_of_a_sweep_go_to_the_methods_that_have_them() -> None:
+    """An experiment file says the rounds of all its methods."""
+    for strategy, rounds in (("fedavg", 10), ("centralized_mlp", None)):
+        config = compose_config(["experiment=har_chapter", f"strategy={strategy}"])
+        assert sweep_experiment(config).rounds == rounds
+        assert config.rounds == 10, "what the user said stays"
 
 
 def test_without_resume_arguments_stay_as_they_are() -> None:
@@ -177,8 +186,9 @@ def test_a_sweep_reports_and_goes_on_with_what_is_missing(tmp_path: Path) -> Non
     dataset: dict[str, Any] = write_table(tmp_path)
     table = [f"dataset.{key}={value}" for key, value in dataset.items() if key != "name"]
     first = sweep(
-        tmp_path, "-m", "engine.kind=in_process", "dataset=table", *table, "strategy.depth=2,-3", "seed=range(2)"
-    )
+        tmp_path, "-m", "engine.kind=in_process", "references=false", "dataset=table", *table, "strategy.depth=2,-3",
+        "seed=range(2)",
+    )  # fmt: skip
     assert first.returncode == 1, "two runs failed"
     (folder,) = tmp_path.glob("sweep-*")
     assert [run.name for run in find_runs([folder])] == ["01_depth-2_seed-0", "02_depth-2_seed-1"]
@@ -214,7 +224,7 @@ def test_an_interrupt_while_the_report_is_written_says_how_to_go_on(
     table = [f"dataset.{key}={value}" for key, value in dataset.items() if key != "name"]
     monkeypatch.setattr("fl_app.report.gather.gather", interrupt)
     folder = tmp_path / "sweep"
-    arguments = ["engine.kind=in_process", "dataset=table", *table, f"output={folder}"]
+    arguments = ["engine.kind=in_process", "references=false", "dataset=table", *table, f"output={folder}"]
     assert dpforest(["sweep", *arguments]) == 130
     advice = f"interrupted; go on with dpforest resume {folder} (or python -m fl_app +resume={folder})"
     assert advice.replace(" ", "") in "".join(capsys.readouterr().out.split())
@@ -251,3 +261,20 @@ def test_a_schema_that_is_none_is_refused_before_an_engine_starts(
     dataset = ["dataset=table", f"dataset.path={tables}", f"dataset.schema={schema}"]
     assert dpforest(["run", *dataset, f"output={tmp_path / 'run'}"]) == 1
     assert f"no schema file at {schema}" in capsys.readouterr().out.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-m", "seed=1,2", "report.target=high"], "report.target 'high' must be a score such as 0.9, or a share"),
+        (["report.target=0.9"], "report.target is for the report of a sweep: add -m; or afterwards"),
+    ],
+)
+def test_a_wanted_score_is_checked_before_anything_runs(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dpforest(["run", *arguments, f"output={tmp_path / 'here'}"]) == 2
+    said = capsys.readouterr().err
+    assert f"error: {message}" in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "here").exists()

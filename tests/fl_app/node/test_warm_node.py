@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import json
 import shutil
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from hand_made import SCHEMA, make, write_table
 
@@ -23,11 +26,11 @@ from fl_app.node.check import check_node
 from fl_app.node.owner_file import OwnerFile, OwnerFileError
 from fl_app.node.places import NodeRuns, StateLost, alone, check_state
 from fl_app.node.serve import WarmNode
-from fl_app.node.status import node_status, write_csv
+from fl_app.node.status import NodeStatus, node_status, write_csv
 from strategies.flower_compat import identify_message, identify_run
 from strategies.flower_compat.connection import Incoming, NotDelivered
 from strategies.messages import ARRAYS, CONFIG
-from strategies.node.budget_file import BudgetFile
+from strategies.node.budget_file import BudgetFile, RunSummary
 
 EXPERIMENT = make({"name": "table", "schema": SCHEMA})
 
@@ -167,6 +170,16 @@ def test_all_runs_together_keep_the_lifetime_limit(home: Path) -> None:
     assert len(lines) == 5
 
 
+@pytest.mark.parametrize("words", ["=1+1", "\t=1", "\uff1d1", "@SUM(1)", "+1 or so", "\x1b[2J=1", "-1"])
+def test_words_of_a_server_are_no_formula(home: Path, words: str) -> None:
+    run = RunSummary("7", "2026", words, 1, 0, 1, 0, None, None, words)
+    write_csv(NodeStatus([run], (0, 0), (1, 1)), home / "status.csv")
+    with (home / "status.csv").open(newline="") as file:
+        _, cells = csv.reader(file)
+    assert cells[2] == cells[-1]
+    assert (cells[2] == words) if words == "-1" else cells[2][0] not in "=+-@\t\uff1d\x1b"
+
+
 @pytest.mark.parametrize(
     ("other", "words"),
     [
@@ -235,6 +248,24 @@ def test_every_node_has_a_number(home: Path, line: str) -> None:
     (home / "node.toml").write_text(line)
     with pytest.raises(OwnerFileError, match=r"partition-id = .*: every node of a federation has a whole number"):
         owner(home)
+
+
+def test_a_check_says_whom_the_node_knows(home: Path) -> None:
+    keys = [ec.generate_private_key(ec.SECP384R1()) for _ in range(3)]
+    private = keys[0].private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    public = [key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode() for key in keys]
+    (home / "node.key").write_bytes(private)
+    (home / "fellows.pub").write_text("\n".join(public))
+    assert "secure sums: not signed" in "\n".join(check_node(owner(home))[0])
+    assert "secure sums: signed; the server is trusted" in "\n".join(
+        check_node(owner(home, 'private-key = "node.key"'))[0]
+    )
+    lines, _ = check_node(owner(home, 'fellows = "fellows.pub"', "min-fellows = 2"))
+    assert "of 3 known keys at least 2 must be in a sum" in "\n".join(lines)
+    assert "the server is not trusted" in "\n".join(lines)
+    (home / "node.toml").write_text((home / "node.toml").read_text().replace("min-fellows = 2", "min-fellows = 3"))
+    with pytest.raises(DPForestError, match="min-fellows 3 is above the number of keys in its fellows"):
+        check_node(owner(home))
 
 
 def test_a_check_says_what_is_left_out_and_what_is_allowed(home: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 from made_up_runs import CLIENT_UNIT, write_run, write_sweep
 
 from dpforest.errors import DPForestError
-from fl_app.report.answer import answer
+from fl_app.report.answer import Answer, across, answer, in_words
 from fl_app.report.figures.comparison import client_boxes
 from fl_app.report.gather import gather
+from fl_app.report.page import write_report
 from fl_app.results.finished import OPEN, PRIVATE, UNPROVEN
 from fl_app.results.rows import read_runs
 
@@ -28,9 +29,9 @@ def test_the_sentence_agrees_with_a_calculation_by_hand(tmp_path: Path) -> None:
     # Standard deviations 0.021, 0.01 and 0.0182; times t(2) / sqrt(3) = 4.3027 / 1.7321: 0.0522, 0.0248 and 0.0452.
     assert found.words() == [
         "Per record: at epsilon 1, one_shot is best.",
-        "At epsilon 1 per record, one_shot is best: accuracy 0.820 ± 0.052 (3 seeds; pure); "
-        "it is ahead of dp_sgd (0.550 ± 0.025; delta 1e-06) by 0.270 [0.225 to 0.315].",
-        "Without privacy, centralized reaches accuracy 0.900 (1 seed).",
+        "At epsilon 1 per record, one_shot is best: accuracy 0.820 [0.799 to 0.841] (3 seeds; pure); "
+        "it is ahead of dp_sgd (0.550 [0.540 to 0.560]; delta 1e-06) by 0.270 [0.225 to 0.315].",
+        "Without privacy, all rows in one place, centralized reaches accuracy 0.900 (1 seed).",
     ]
 
 
@@ -39,9 +40,9 @@ def test_what_may_be_chance_is_called_no_difference(tmp_path: Path) -> None:
         write_run(tmp_path / f"a{seed}", "one_shot", 1.0, seed, [ours] * 3)
         write_run(tmp_path / f"b{seed}", "boost", 1.0, seed, [theirs] * 3)
     found = answer(gather([tmp_path]).sections[0])
-    assert found.words()[1].startswith("At epsilon 1 per record, one_shot has the highest mean accuracy: 0.800 ± 0.000")
+    assert found.words()[1].startswith("At epsilon 1 per record, one_shot has the highest mean accuracy: 0.800 [0.800 ")
     # Gaps 0.01, -0.02, 0.02: mean 0.0033, standard deviation 0.0208; 4.3027 * 0.0208 / sqrt(3) = 0.0517.
-    assert "no difference from boost (0.797 ± 0.052) is shown: 0.003 [-0.048 to 0.055]" in found.words()[1]
+    assert "no difference from boost (0.797 [0.780 to 0.820]) is shown: 0.003 [-0.048 to 0.055]" in found.words()[1]
     assert found.headline() == (
         "Per record: at epsilon 1, one_shot has the highest mean, but no difference from boost is shown."
     )
@@ -57,7 +58,7 @@ def test_a_mean_over_easier_runs_is_not_called_ahead(tmp_path: Path) -> None:
     assert found.verdicts[0].best.setting == "one_shot"
     assert [other.setting for other in found.verdicts[0].ties] == ["boost"]
     assert "one_shot has the highest mean accuracy: 0.700" in found.words()[1]
-    assert "in the runs that both have, boost (0.600 ± 0.000) is ahead, by 0.100 (n = 3)" in found.words()[1]
+    assert "in the runs that both have, boost (0.600 [0.600 to 0.600]) is ahead, by 0.100 (n = 3)" in found.words()[1]
 
 
 def test_the_range_of_three_seeds_is_not_their_interval(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_the_range_of_three_seeds_is_not_their_interval(tmp_path: Path) -> None:
         write_run(tmp_path / f"b{seed}", "one_shot", 1.0, seed, [0.8] * 3)
     # Mean 0.0417, standard deviation 0.0203: 4.3027 * 0.0203 / sqrt(3) = 0.0504, more than the mean.
     (verdict,) = answer(gather([tmp_path]).sections[0]).verdicts
-    assert "no difference from one_shot (0.800 ± 0.000) is shown: 0.042 [-0.00" in verdict.words()
+    assert "no difference from one_shot (0.800 [0.800 to 0.800]) is shown: 0.042 [-0.00" in verdict.words()
     (gap,) = verdict.gaps
     assert gap.seeds is not None
     assert gap.seeds.half == pytest.approx(0.0504, rel=0.02)
@@ -81,7 +82,7 @@ def test_folds_are_no_seeds(tmp_path: Path) -> None:
                           evaluation={"fold": fold})  # fmt: skip
     headline, words = answer(gather([tmp_path]).sections[0]).words()
     # Means over folds: 0.6 and 0.61, so s = 0.01 / sqrt(2), and 12.7062 * s / sqrt(2) = 0.0635.
-    assert "one_shot has the highest mean accuracy: 0.605 ± 0.06" in words
+    assert "one_shot has the highest mean accuracy: 0.605 [0.600 to 0.610]" in words
     assert "(2 seeds of 3 folds; pure)" in words
     assert "2 seeds are too few to call that a difference" in words
     assert "too few seeds to tell it from boost" in headline
@@ -96,9 +97,11 @@ def test_what_an_epsilon_comes_with_is_said_where_methods_differ(tmp_path: Path)
         write_run(tmp_path / f"d{seed}", "fext", 1.0, seed, [0.70] * 3, trust=everybody)
     headline, words = answer(gather([tmp_path]).sections[0]).words()
     assert headline == f"Per record: at epsilon 1, boost ({sums}) is best."
-    assert f"accuracy 0.900 ± 0.000 (3 seeds; pure; {sums}); it is ahead of" in words
-    assert f"dp_sgd (0.800 ± 0.000; delta 1e-06; {sums}) by 0.100" in words
-    assert words.endswith(f"With another trust model ({everybody}), one_shot has the highest mean: 0.750 ± 0.000.")
+    assert f"accuracy 0.900 [0.900 to 0.900] (3 seeds; pure; {sums}); it is ahead of" in words
+    assert f"dp_sgd (0.800 [0.800 to 0.800]; delta 1e-06; {sums}) by 0.100" in words
+    assert words.endswith(
+        f"With another trust model ({everybody}), one_shot has the highest mean: 0.750 [0.750 to 0.750]."
+    )
 
 
 def test_ties_behind_a_second_that_is_beaten_are_named(tmp_path: Path) -> None:
@@ -108,8 +111,8 @@ def test_ties_behind_a_second_that_is_beaten_are_named(tmp_path: Path) -> None:
         write_run(tmp_path / f"c{seed}", "fext", 1.0, seed, [0.9 - gap] * 3)
     headline, words = answer(gather([tmp_path]).sections[0]).words()
     assert "no difference from fext is shown" in headline
-    assert "it is ahead of boost (0.800 ± 0.000) by 0.100 [0.100 to 0.100]." in words
-    assert "No difference from fext (0.750 ± 0." in words
+    assert "it is ahead of boost (0.800 [0.800 to 0.800]) by 0.100 [0.100 to 0.100]." in words
+    assert "No difference from fext (0.750 [" in words
     assert words.endswith(" is shown.")
 
 
@@ -293,7 +296,17 @@ def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     write_run(tmp_path / "b")
     write_run(tmp_path / "c", seed=1)
     gathered = gather([tmp_path, tmp_path / "a"])
-    assert (len(gathered.runs), gathered.duplicates) == (2, 1)
+    assert (len(gathered.runs), gathered.duplicates, gathered.repeats) == (2, 1, 0)
+
+
+def test_the_same_configuration_with_other_numbers_is_no_copy(tmp_path: Path) -> None:
+    """Other code ran it, or noise that no seed gives: both are there, and their seed counts once."""
+    write_run(tmp_path / "a", accuracy=[0.8] * 3)
+    write_run(tmp_path / "b", accuracy=[0.7] * 3)
+    gathered = gather([tmp_path])
+    assert (len(gathered.runs), gathered.duplicates, gathered.repeats) == (2, 0, 1)
+    (verdict,) = answer(gathered.sections[0]).verdicts
+    assert (verdict.best.score.n, verdict.best.score.mean) == (1, 0.75)
 
 
 def test_a_metric_that_only_some_have_spoils_nothing(tmp_path: Path) -> None:
@@ -452,4 +465,36 @@ def test_a_score_far_off_is_short(tmp_path: Path) -> None:
     for seed in range(2):
         write_run(tmp_path / f"a{seed}", "one_shot", seed=seed, target=True)
         write_run(tmp_path / f"b{seed}", "fext", seed=seed, accuracy=[-1e80], target=True)
-    assert "fext (-1e+80 ± 0.000) follows by 1e+80" in answer(gather([tmp_path]).sections[0]).words()[1]
+    assert "fext (-1e+80 [-1e+80 to -1e+80]) follows by 1e+80" in answer(gather([tmp_path]).sections[0]).words()[1]
+
+
+def test_one_run_is_called_one_run(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "boost", 1.0, accuracy=[0.8] * 3)
+    headline = answer(gather([tmp_path]).sections[0]).headline()
+    assert headline.startswith(
+        "One run, so nothing is compared: boost reaches accuracy 0.800 at epsilon 1, per record."
+    )
+    write_run(tmp_path / "open" / "a", "fedavg", noised=False, accuracy=[0.8] * 3)
+    headline = answer(gather([tmp_path / "open"]).sections[0]).headline()
+    assert headline.startswith("One run, so nothing is compared: fedavg reaches accuracy 0.800, without privacy.")
+
+
+def test_runs_of_different_data_are_said_to_be_compared_nowhere(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "boost")
+    assert across(answers(tmp_path)) == ""
+    write_run(tmp_path / "b", "boost", dataset={"name": "hapt"})
+    what = "data set, target, clients or held-out rows"
+    assert across(answers(tmp_path)) == f"No two of these 2 runs have the same {what}: nothing is compared."
+    write_run(tmp_path / "c", "boost", seed=1)
+    said = f"These runs differ in {what}: 2 answers, and nothing is compared across them."
+    assert in_words(answers(tmp_path)).startswith(f"{said}\n\nhapt, row split:\nOne run")
+    assert said in write_report([tmp_path]).read_text(encoding="utf-8")
+
+
+def test_runs_that_all_failed_have_one_line(tmp_path: Path) -> None:
+    fail(write_run(tmp_path / "a", "boost"), "no rows")
+    assert in_words(answers(tmp_path)) == "No run came to its end, so there is no answer yet."
+
+
+def answers(folder: Path) -> list[Answer]:
+    return [answer(section) for section in gather([folder]).sections]

@@ -96,8 +96,9 @@ def test_the_page_is_whole_and_needs_no_network(sweep: Path) -> None:
 def test_every_figure_is_there_as_svg_and_png(sweep: Path) -> None:
     names = {path.stem for path in (sweep / "figures").rglob("*.svg")}
     assert names == {path.stem for path in (sweep / "figures").rglob("*.png")}
-    beginnings = ("answer", "epsilon-", "convergence-", "clients", "confusion-1", "confusion-no-privacy", "labels-",
-                  "importance-", "importance-map-", "memorization-", "costs", "rounds-", "alone-")  # fmt: skip
+    beginnings = ("tradeoff", "answer", "epsilon-", "convergence-", "clients", "confusion-1", "confusion-no-privacy",
+                  "labels-", "importance-", "importance-map-", "memorization-", "costs", "rounds-",
+                  "alone-")  # fmt: skip
     drawn = [start for start in beginnings if any(name.startswith(start) for name in names)]
     # Label shares are drawn from the data of a whole configuration, which made-up runs lack.
     assert set(beginnings) - set(drawn) <= {"labels-", "alone-"}

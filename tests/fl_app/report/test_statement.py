@@ -120,7 +120,7 @@ def audit_of(**values: Any) -> dict[str, Any]:
     result = {"epsilon": 1.0, "delta": 0.0, "confidence": 0.95, "violated": False, "has_power": True, "found": found,
               "half_noise": found | {"epsilon": 1.564}}  # fmt: skip
     experiment = {"strategy": {"name": "one_shot"}, "privacy": {"epsilon": 1.0, "delta": 0.0}}
-    return {"version": 1, "method": "one_shot", "claims": True, "violated": False,
+    return {"version": 2, "field": None, "has_power": True, "method": "one_shot", "claims": True, "violated": False,
             "culprits": [], "leaks": [], "releases": [], "worlds": [], "seconds": 60.0,
             "guarantee": "", "unit": "record", "neighbours": "a record alone", "result": result,
             "created": "2026-01-31T12:00:00+00:00", "dpforest": "0.1.0", "experiment": experiment,

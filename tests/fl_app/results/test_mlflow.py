@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 import types
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from hand_made import CLIENTS, make, write_table
+from made_up_runs import write_run
 
 from dpforest.forest import load
 from fl_app.client_app import app as client_app
@@ -141,6 +143,22 @@ def test_runs_of_a_sweep_are_children_of_one(recorder: Recorder, tmp_path: Path)
     assert ended == int((sweep / "1" / "metrics.json").stat().st_mtime * 1000)
 
 
+def test_an_attack_is_logged_with_what_epsilon_allows(recorder: Recorder, tmp_path: Path) -> None:
+    line = {"of": "this method", "level": "file", "attack": "a", "whose": "models like it", "area": [0.6, 0.5, 0.7],
+            "balanced_accuracy": [0.55, 0.5, 0.6], "true_positives": {}, "members": 1, "others": 1}  # fmt: skip
+    allowed = {"area": 0.73, "balanced_accuracy": 0.73, "true_positives": {}}
+    attack = {"method": "fext", "epsilon": 1.0, "delta": 0.0, "holds": True, "models": 4, "records": 2, "seconds": 1.0,
+              "membership": [line], "allowed": allowed, "influence": None, "controls": [], "words": [],
+              "reconstruction": {"lines": [], "note": ""}, "attributes": {"lines": [], "note": ""}}  # fmt: skip
+    run = write_run(tmp_path / "run", "fext")
+    (run / "attack.json").write_text(json.dumps(attack))
+    MlflowTracker("file:x", "e", None).log(run)
+    (logged,) = recorder.runs.values()
+    found = {name: value for name, value, _ in logged["metrics"] if name.startswith("attack/")}
+    assert found == {"attack/file/area": 0.6, "attack/file/balanced_accuracy": 0.55, "attack/allowed/area": 0.73,
+                     "attack/all other rows/area": 0.6, "attack/all other rows/balanced_accuracy": 0.55}  # fmt: skip
+
+
 def test_a_tracker_that_fails_spoils_no_run(
     recorder: Recorder, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -153,7 +171,14 @@ def test_a_tracker_that_fails_spoils_no_run(
 def test_a_sweep_leaves_its_report_and_failed_runs(recorder: Recorder, tmp_path: Path) -> None:
     table = [f"dataset.{key}={value}" for key, value in write_table(tmp_path).items() if key != "name"]
     folder = tmp_path / "sweep"
-    options = ["engine.kind=in_process", "tracking=mlflow", f"output={folder}", "dataset=table", *table]
+    options = [
+        "engine.kind=in_process",
+        "tracking=mlflow",
+        "references=false",
+        f"output={folder}",
+        "dataset=table",
+        *table,
+    ]
     assert dpforest(["sweep", *options, "strategy.depth=2,-3"]) == 1
     by_name = {run["name"]: run for run in recorder.runs.values()}
     assert by_name["01_depth-2"]["ended"] == "FINISHED"
@@ -199,7 +224,7 @@ def test_the_real_mlflow_takes_a_sweep_and_loads_its_model(tmp_path: Path, monke
     table = [f"dataset.{key}={value}" for key, value in write_table(tmp_path).items() if key != "name"]
     folder = tmp_path / "it's <1>"
     output = "output='" + str(folder).replace("'", "\\'") + "'"
-    options = ["engine.kind=in_process", "tracking=mlflow", output]
+    options = ["engine.kind=in_process", "tracking=mlflow", "references=false", output]
     assert dpforest(["sweep", *options, "dataset=table", *table, "strategy.depth=2,-3"]) == 1
     client = mlflow.MlflowClient(tracking_uri=(tmp_path / "mlruns").as_uri())
     found = client.search_runs([client.get_experiment_by_name("dpforest").experiment_id])

@@ -487,7 +487,7 @@ def test_below_min_clients_the_run_ends_with_the_reasons(dataset: dict[str, Any]
     for reason in ("client 0: ", "out of order", "client 1: no answer in time", "client 2: threshold holds NaN"):
         assert reason in str(caught.value)
     assert run(make(dataset, min_clients=0.25), app=app).rounds[0]["answered"] == 1
-    with pytest.raises(TooFewClients, match=r"client 2: [^;]*; 1 more\); fix the clients"):
+    with pytest.raises(TooFewClients, match=r"\(client 0, 1, 2, 3: no answer in time\); fix the clients"):
         run(make(dataset), app=Interfering(dict.fromkeys(range(CLIENTS), _silent)))
 
 
@@ -583,19 +583,40 @@ def test_nodes_that_introduce_themselves_badly_are_left_out(dataset: dict[str, A
     def introduce(number: Any) -> Act:
         return with_content(RecordDict({CONFIG: ConfigRecord({"partition-id": number})}))
 
-    for number in (float("inf"), 1.0, [1], "1", b"1", True, -1):
+    for number in (float("inf"), 1.0, [1], "1", b"1", True, -1, CLIENTS, 10**18):
         grid = InProcessGrid(Interfering({BAD: introduce(number)}, "query"), CLIENTS)  # type: ignore[arg-type]
         assert roster(grid, list(grid.get_node_ids()), 1) == {0: 1000, 1: 1001, 3: 1003}
-    grid = InProcessGrid(Interfering({BAD: _raise}, "query"), CLIENTS)  # type: ignore[arg-type]
-    with pytest.raises(DPForestError, match="no node plays client 2"):
-        run_experiment(make(dataset, partition={"clients": 4}), grid)
-    with pytest.raises(DPForestError, match="client 1, and 2 nodes play 0, 2: number them from 0 without"):
-        run_experiment(make(dataset, partition={"clients": 2}), grid, {0: 1000, 2: 1002})
     grid = InProcessGrid(Interfering({BAD: introduce(0)}, "query"), CLIENTS)  # type: ignore[arg-type]
     assert roster(grid, list(grid.get_node_ids()), 1) == {1: 1001, 3: 1003}, "a number that two nodes claim is nobody's"
     grid = InProcessGrid(Interfering(dict.fromkeys(range(CLIENTS), _silent), "query"), CLIENTS)  # type: ignore[arg-type]
     with pytest.raises(DPForestError, match="no node introduced itself"):
         roster(grid, list(grid.get_node_ids()), 1)
+
+
+@pytest.mark.parametrize("number", [None, 0, -1, 57, 10**18, "x"])
+@pytest.mark.parametrize("clients", [4, None])
+def test_a_lie_about_who_one_is_costs_nobody_else_the_run(
+    dataset: dict[str, Any], number: Any, clients: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of two that say one number, nobody can know which lies: neither takes part."""
+    act = _raise if number is None else with_content(RecordDict({CONFIG: ConfigRecord({"partition-id": number})}))
+    grid = InProcessGrid(Interfering({BAD: act}, "query"), CLIENTS)  # type: ignore[arg-type]
+    done = run_experiment(make(dataset, partition={} if clients is None else {"clients": clients}), grid)
+    lost = {0, BAD} if number == 0 else {BAD}
+    assert set(done.privacy["clients"]) == {str(client) for client in range(CLIENTS) if client not in lost}
+    assert done.privacy["holds"]
+    assert not done.failures
+    for client in lost:
+        assert f"no node plays client {client}, which is to train: the run goes on without it" in caplog.text
+
+
+def test_too_few_that_say_who_they_are_are_said(dataset: dict[str, Any]) -> None:
+    grid = InProcessGrid(Interfering(dict.fromkeys((0, 1, 2), _raise), "query"), CLIENTS)  # type: ignore[arg-type]
+    with pytest.raises(DPForestError, match=r"1 of 4 clients that train \(3\), and 2 are needed"):
+        run_experiment(make(dataset, partition={"clients": 4}), grid)
+    few = InProcessGrid(Interfering({}), 2)
+    with pytest.raises(DPForestError, match="makes 4 clients, but no node plays client 2"):
+        run_experiment(make(dataset, partition={"clients": 4}), few)
 
 
 def test_clients_that_share_no_metrics_have_not_failed_and_are_not_asked_again(

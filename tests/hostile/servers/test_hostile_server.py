@@ -417,7 +417,7 @@ def test_a_node_without_a_number_is_told_and_counted(caplog: pytest.LogCaptureFi
 
     assert roster(Grid(), [1000, 1001, 1002], 1) == {0: 1000, 2: 1002}
     assert "this node's partition-id is None; set it in the node configuration" in caplog.text
-    assert "1 of 3 nodes gave no partition-id, or are gone: they take no part" in caplog.text
+    assert "1 of 3 nodes gave no partition-id of use, or are gone: they take no part" in caplog.text
     assert "/home/me" not in caplog.text
 
 

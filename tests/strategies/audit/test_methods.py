@@ -19,13 +19,14 @@ from dpforest.schema import Schema
 from dpforest.settings import Settings
 from strategies import registry
 from strategies.audit import MethodAudit, Subject, audit_method
+from strategies.audit.worlds import worlds_of
 from strategies.method import ClientSide, ClientTask, Method, Protection, Public, Released, ServerSide, Task, Update
 from strategies.one_shot import client as one_shot_client
 from strategies.registry import get_method
 
 CONFIDENCE = 0.99  # with fixed seeds; that no guarantee is found broken by chance, with far more
 SURE = 1 - 1e-6
-PURE, GAUSSIAN = {"epsilon": 1.0}, {"epsilon": 8.0, "delta": 1e-6}
+PURE, GAUSSIAN, LOOSE = {"epsilon": 1.0}, {"epsilon": 8.0, "delta": 1e-6}, {"epsilon": 20.0, "delta": 1e-6}
 GROWN = {
     "depth": 1,
     "trees": 1,
@@ -50,13 +51,18 @@ CASES: dict[str, dict[str, Any]] = {
 MORE: dict[str, dict[str, Any]] = {
     "boost, pure": {"pure": True, "depth": 1, "trees_per_round": 1, "rounds": 1, "count_share": 9.0, **PURE},
     "boost, shared": {**CASES["boost"], "trust": "shared"},
+    "boost, client": {"rounds": 2, "clients": 4, "unit": "client", "trust": "shared", **GAUSSIAN},
+    "boost, many clients": {"rounds": 2, "scale": "moments", "unit": "client", "trust": "local", **LOOSE},
+    "dp_fedavg, shared": {"rounds": 2, "clients": 4, "trust": "shared", **GAUSSIAN},
+    "dp_fedavg, local": {"rounds": 2, "clients": 4, "trust": "local", **LOOSE},
+    "dp_sgd, shared": {"hidden": [], "rounds": 1, "steps": 2, "trust": "shared", **GAUSSIAN},
 }
 UNPROTECTED: dict[str, dict[str, Any]] = {
     "fext": {"accounting": "published", "trees": 1, "rounds": 1, "epsilon": 1.0},
     "ldp_bagging": {"accounting": "published", "rounds": 1, "epsilon": 1.0},
     "pp_fgrf": {**GROWN, "accounting": "published", "epsilon": 1.0},
 }
-_OF_RUN = ("epsilon", "delta", "rounds", "clients", "trust")
+_OF_RUN = ("epsilon", "delta", "rounds", "clients", "unit", "trust")
 NETWORKS = ("dp_sgd", "dp_fedavg")
 
 
@@ -69,13 +75,13 @@ def subject(name: str, case: dict[str, Any], secure: bool = False) -> Subject:
     rows = schema.check_matrix(X)[0], np.minimum(y, schema.n_outputs - 1)
     budget = Budget(case["epsilon"], case.get("delta", 0.0))
     rounds, clients = case.get("rounds", method.default_rounds), case.get("clients", 3)
-    protection = method.protection(settings, trust=case.get("trust"))
+    protection = method.protection(settings, case.get("unit"), case.get("trust"))
     task = Task(schema, settings, budget, rounds, clients, 0, **protection.for_task())
     return Subject(method.name, task, [rows], rows, "secure" if secure else "seeded")
 
 
 def audited(name: str, case: dict[str, Any], repetitions: int = 1000, **options: Any) -> MethodAudit:
-    if name in NETWORKS:
+    if name.split(",")[0] in NETWORKS:
         pytest.importorskip("tensorflow")
     return audit_method(subject(name, case, **options), repetitions=repetitions, confidence=CONFIDENCE)
 
@@ -123,6 +129,16 @@ def test_what_guarantees_nothing_is_said_to_and_its_leak_is_shown(name: str) -> 
     assert found.result.found.epsilon > 1.0, "what the setting calls epsilon is refuted"
 
 
+def test_a_client_is_hidden_as_a_whole() -> None:
+    worlds = [world.name for world in worlds_of(subject("boost, client", MORE["boost, client"]))]
+    assert worlds == ["a client whose rows are all at the bounds", "your client 0"]
+
+
+def test_who_noises_single_records_out_of_sight_is_refused() -> None:
+    with pytest.raises(DPForestError, match="central_dp_ebm cannot be audited: clients entrust the server with single"):
+        audited("central_dp_ebm", GAUSSIAN, 100)
+
+
 def test_who_sends_nothing_has_nothing_to_audit() -> None:
     found = audited("lrf", {"trees": 2, "epsilon": 1.0}, 100)
     assert found.silent
@@ -145,6 +161,21 @@ def test_a_field_that_follows_from_rows_is_named(monkeypatch: pytest.MonkeyPatch
     found = audited("one_shot", CASES["one_shot"] | {"rows": "noised"}, 400)
     assert found.violated
     assert any(culprit.startswith("rows, which does not follow") for culprit in found.culprits)
+
+
+def test_a_fault_of_one_release_of_many_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All together show less than the claim, for which most is paid for choices that show little."""
+    deep = {"depth": 3, "trees": 1, "leaf_share": 0.5, **PURE}
+    sound = audited("one_shot", deep)
+    check_holds(sound)
+    assert not sound.result.has_power
+    assert sound.has_power, "half the noise of the counts costs twice what their line says"
+    scale = DiscreteLaplaceCounts.scale.fget
+    monkeypatch.setattr(DiscreteLaplaceCounts, "scale", property(lambda self: scale(self) / 2))  # type: ignore[misc]
+    found = audited("one_shot", deep)
+    assert not found.result.violated
+    assert found.violated
+    assert found.culprits[0] == "class counts of the leaves"
 
 
 def test_a_release_with_too_small_a_scale_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +232,7 @@ def test_what_no_mechanism_has_let_through_is_found(fault: str, said: str, monke
 
 
 def test_a_method_from_outside_is_audited_the_same_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    package = Path(__file__).parents[2] / "packages" / "majority_votes"
+    package = Path(__file__).parents[3] / "examples" / "own_method"
     info = tmp_path / "majority_votes-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: majority_votes\nVersion: 1.0\n")

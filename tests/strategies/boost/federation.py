@@ -42,7 +42,8 @@ class Federation:
         **options: Any,
     ) -> None:
         self.settings = FederatedBoostSettings(
-            **{"depth": 3, "trees_per_round": 2, "bins": 16, "cuts": 7, "linear_share": 0} | options
+            **{"depth": 3, "trees_per_round": 2, "bins": 16, "cuts": 7, "linear_share": 0, "server_noise": "seeded"}
+            | options
         )
         self.task = Task(
             schema,

@@ -33,7 +33,7 @@ from strategies.secure_aggregation import Phase
 FREE = Budget(math.inf)
 
 
-@pytest.mark.parametrize("trust", ["local", "shared"])
+@pytest.mark.parametrize("trust", ["local", "shared", "central"])
 @pytest.mark.parametrize("linear_share", [0, 0.4])
 def test_without_noise_it_is_boosting_of_all_rows_together(trust: str, linear_share: float) -> None:
     run = Federation(budget=FREE, trust=trust, linear_share=linear_share)
@@ -73,6 +73,8 @@ def test_the_server_says_what_the_model_is_worth_on_its_public_rows() -> None:
         ({"pure": True}, Budget(50.0)),
         ({"trust": "local", "linear_share": 0.4}, Budget(5.0, 1e-6)),
         ({"trust": "shared", "linear_share": 0.4}, Budget(5.0, 1e-6)),
+        ({"trust": "central", "linear_share": 0.4}, Budget(5.0, 1e-6)),
+        ({"trust": "central", "pure": True}, Budget(50.0)),
     ],
 )
 def test_every_client_spends_exactly_what_was_planned(options: dict, budget: Budget) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from federation import SCHEMA, Federation
+from sklearn.metrics import r2_score
 
 from dpforest.errors import DPForestError
 from dpforest.explain import explain_prediction
 from dpforest.forest import load
 from dpforest.ledger import Budget, total_epsilon
-from dpforest.schema import Feature, Schema
+from dpforest.schema import Schema
 from strategies.boost.client_level import ClientLevelServer
 from strategies.boost.settings import client_level_terms, client_plan_of
 from strategies.forests import read_model
@@ -38,7 +39,7 @@ def federation(**options: Any) -> Federation:
     return Federation(**{**defaults, **options})
 
 
-@pytest.mark.parametrize("trust", ["local", "shared"])
+@pytest.mark.parametrize("trust", ["local", "shared", "central"])
 @pytest.mark.parametrize("scale", ["own", "moments"])
 def test_every_client_spends_exactly_what_was_planned(trust: str, scale: str) -> None:
     run = federation(trust=trust, scale=scale)
@@ -51,7 +52,7 @@ def test_every_client_spends_exactly_what_was_planned(trust: str, scale: str) ->
         assert (guarantee.holds, guarantee.unit.kind, guarantee.trust.kind) == (True, "client", trust)
 
 
-@pytest.mark.parametrize("trust", ["local", "shared"])
+@pytest.mark.parametrize("trust", ["local", "shared", "central"])
 @pytest.mark.parametrize(("scale", "least"), [("own", 0.7), ("moments", 0.7)])
 def test_without_noise_it_learns_what_all_clients_know(trust: str, scale: str, least: float) -> None:
     run = federation(trust=trust, scale=scale, budget=Budget(math.inf), rounds=25, trees_per_round=8, depth=3)
@@ -66,7 +67,7 @@ def test_the_noise_of_a_shared_sum_is_that_of_one_client(scale: str) -> None:
     assert sums[0] == pytest.approx(sums[1], rel=1e-3)
 
 
-@pytest.mark.parametrize("trust", ["local", "shared"])
+@pytest.mark.parametrize("trust", ["local", "shared", "central"])
 @pytest.mark.parametrize("scale", ["own", "moments"])
 def test_a_client_without_rows_answers_like_all_others(trust: str, scale: str) -> None:
     """Neighbours differ in a client whose data are replaced by nothing: that it answers must not tell them apart."""
@@ -183,10 +184,43 @@ def test_own_standardisation_is_refused_for_records_with_the_reason(options: dic
         Federation(**options)
 
 
-def test_a_target_is_refused() -> None:
-    schema = Schema((Feature("a", 0, 1), Feature("b", 0, 1)), target_range=(0.0, 1.0))
-    with pytest.raises(DPForestError, match="is for classes"):
-        federation(schema=schema)
+def target_federation(epsilon: float, **options: Any) -> Federation:
+    """Targets that a tree of depth 2 holds, and clients with rows of their own."""
+    schema = Schema(SCHEMA.features, target_range=(-10.0, 30.0))
+    defaults = {"schema": schema, "budget": Budget(epsilon, 1e-5), "clip": 0.5, "rounds": 25}
+    run = federation(**{**defaults, **options})
+    for client in run.rows:
+        X = np.random.default_rng(client).random((30, 2))
+        run.rows[client] = X, (4 * (X[:, 0] > 0.4) + 8 * (X[:, 1] > 0.7) + client % 3).astype(np.float32)
+    return run
+
+
+@pytest.mark.parametrize(("trust", "clients", "epsilon"), [("local", 30, 1e3), ("shared", 9, 1e3), ("central", 60, 20)])
+def test_a_target_is_learned(trust: str, clients: int, epsilon: float, tmp_path: Path) -> None:
+    run = target_federation(epsilon, clients=clients, trust=trust)
+    run.run()
+    run.server.save(tmp_path)
+    X = np.random.default_rng(9).random((500, 2))
+    y = 4 * (X[:, 0] > 0.4) + 8 * (X[:, 1] > 0.7) + 1
+    assert r2_score(y, load(tmp_path / "forest.json").predict(X)) > 0.75
+    assert run.server.report()["scale"] == "moments"
+    assert total_epsilon(run.ledgers[0].entries, 1e-5) == total_epsilon(run.server.planned(), 1e-5)
+
+
+def test_a_client_with_a_target_catches_up() -> None:
+    whole, patchy = (target_federation(math.inf, clients=3, trust="local") for _ in range(2))
+    for _ in range(4):
+        whole.exchange()
+    for unreached in ([], [], [1], []):
+        patchy.exchange(unreached=unreached)
+    units = [run.states[1].config_records["boost"]["unit"] for run in (whole, patchy)]
+    assert units[0] == units[1] != 1
+    assert int(patchy.states[1].config_records["boost"]["rounds"]) == 2  # type: ignore[arg-type]
+
+
+def test_a_target_has_no_scale_of_its_own() -> None:
+    with pytest.raises(DPForestError, match="scale=own is for classes"):
+        target_federation(8.0, scale="own")
 
 
 def test_terms_leave_room_for_all_vectors_and_their_noise() -> None:

@@ -182,6 +182,7 @@ METHODS = {
     "one_shot": {},
     "one_shot, noised rows": {"name": "one_shot", "rows": "noised"},
     "standalone": {},
+    "alone": {"trees": 2},
     "ldp_bagging": {},
     "ldp_bagging, turns": {"name": "ldp_bagging", "round_budget": "turns"},
     "fext, published": {"name": "fext", "accounting": "published", "k": None},
@@ -212,7 +213,8 @@ SHARED = ("boost, secure", "dp_sgd, shared")
 def test_every_method_says_what_its_exchanges_cost(tmp_path: Path, name: str) -> None:
     settings = {"name": name.split(",")[0], **METHODS[name]}
     privacy = {"delta": 1e-5 if name in NEED_DELTA else 0.0, "trust": "shared" if name in SHARED else None}
-    options = {"strategy": settings, "rounds": 2, "privacy": privacy}
+    rounds = 2 if registry.get_method(settings["name"]).uses_rounds else None
+    options = {"strategy": settings, "rounds": rounds, "privacy": privacy}
     done = run(make(write_table(tmp_path), **options))
     assert not done.failures
     assert not any("sent: it" in ledger["guarantee"] for ledger in done.privacy["clients"].values())
