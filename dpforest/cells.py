@@ -1,7 +1,7 @@
 """How the cells of a table are read by a schema: by a rule that sees this cell and no other.
 
 So one record more, whatever it holds, leaves every other record as it was. A rule that looks at a column (its type, its
-decimal mark) cannot promise that, and a guarantee about single records would not hold for the table. Training on a
+decimal mark) cannot guarantee that, and a guarantee about single records would not hold for the table. Training on a
 node and in a simulation, prediction, checks and estimators all read by the functions here, so that they agree.
 
 * A number is what Python's ``float`` reads, without ``_``; a single decimal comma is a point (``1,5`` is 1.5, and

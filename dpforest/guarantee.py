@@ -205,3 +205,13 @@ class Guarantee:
         else:
             reasons = (said.removeprefix(f"{_NONE} (").removesuffix(")"),) if said.startswith(_NONE) else ()
         return cls(float(plain["epsilon"]), float(plain["delta"]), unit, trust, reasons)
+
+
+def most_balanced_accuracy(epsilon: float, delta: float = 0.0) -> float:
+    """How often an attacker who starts from even odds can at most be right about whether a unit was there.
+
+    The mean of true positives and true negatives is ``(e^epsilon + delta) / (1 + e^epsilon)`` at most (Kairouz, Oh and
+    Viswanath 2015, theorem 2.1): 1/2 is a coin's.
+    """
+    less = math.exp(-epsilon)
+    return min(1.0, (1 + delta * less) / (1 + less))

@@ -22,7 +22,7 @@ from dpforest.schema import Feature, Schema
 # Standardised values are cut off here, and rounded to so many parts of 1 where trees ask them.
 FARTHEST = 3.0
 STEPS = 10
-# Ranks are told apart in so many equal parts.
+# Ranks are distinguished in so many equal parts.
 RANKS = 16
 # Standard deviation of a feature, in shares of its public range, below which it does not vary.
 SMALLEST_DEVIATION = 0.01

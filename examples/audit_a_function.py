@@ -4,7 +4,7 @@ An audit finds a mechanism that is broken
 
 A ledger proves that epsilon is at most this; an audit measures that it is at least that. Here a function pays for a
 noised sum and also shows the largest value. The audit runs it with a record and without it, many times, and counts how
-well the two can be told apart.
+well the two can be distinguished.
 """
 
 import sys

@@ -406,7 +406,7 @@ def noised_summary(sums: Sums, possible: Sequence[Sums]) -> tuple[dict[str, floa
 
 
 def _occurring(sums: Sums, possible: np.ndarray) -> tuple[Sums, list[Sums]] | None:
-    """The same without the rows of classes that cannot be told from noise; None if no class can."""
+    """The same without the rows of classes that cannot be distinguished from noise; None if no class can."""
     classes = math.isqrt(possible.shape[1])
     rows = possible.reshape(-1, classes, classes).sum(axis=2)
     kept = np.repeat(rows.mean(axis=0) > _STANDS_OUT * rows.std(axis=0), classes)

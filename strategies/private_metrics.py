@@ -9,7 +9,7 @@ Proof. *One release.* The model is fixed before the test rows are looked at, and
 that row and the model alone (`ClientSide.predicts_alone`), so a record adds its own vector of whole numbers to the
 sums, whatever the others are: a one in one cell, or at most ``_PARTS[i] * _STEPS`` in size in cell i
 (`dpforest.mechanisms.whole`). Its L1 norm is at most 1, or ``_STEPS``; by `DiscreteLaplaceCounts` the release is
-epsilon-differentially private for adding or removing a test record. What a node does besides follows from messages and
+epsilon-differentially private for adding or removing a test record. Whatever else a node does follows from messages and
 public numbers: the release has a fixed size, and is charged before the rows are read.
 
 *The whole run costs a record epsilon and no more.* Let the run's releases about training rows be (epsilon, delta)-

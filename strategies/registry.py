@@ -22,12 +22,12 @@ from strategies.style import Style, palette_style
 
 GROUP = "dpforest.methods"
 _FLOORS = ("strategies", "baselines")
-_registered: dict[str, Method] = {}
+registered: dict[str, Method] = {}
 
 
 def register(method: Method) -> None:
     """Make a method known in this process, under its own name."""
-    _registered[method.name] = method
+    registered[method.name] = method
 
 
 def get_method(name: str) -> Method:
@@ -38,10 +38,10 @@ def get_method(name: str) -> Method:
     DPForestError
         There is none (names the nearest), or there are several, or its package does not bring what it says.
     """
-    method = _registered.get(name) or _own_folder(name)
+    method = registered.get(name) or _own_folder(name)
     outside = [entry for entry in _entry_points() if entry.name == name]
     if method is None or outside:
-        method = method or _installed().get(name)
+        method = method or installed_methods().get(name)
     if len(outside) + (method is not None) > 1:
         others = "dpforest" if method is not None else _package(outside[1])
         raise DPForestError(
@@ -51,7 +51,7 @@ def get_method(name: str) -> Method:
     if method is None and outside:
         method = _load(outside[0])
     if method is None:
-        names = {*_installed(), *_registered, *(entry.name for entry in _entry_points())}
+        names = {*installed_methods(), *registered, *(entry.name for entry in _entry_points())}
         raise DPForestError(f"no strategy {name!r}{did_you_mean(name, names)} (there are {', '.join(sorted(names))})")
     return method
 
@@ -128,7 +128,7 @@ def _own_folder(name: str) -> Method | None:
 
 
 @cache
-def _installed() -> dict[str, Method]:
+def installed_methods() -> dict[str, Method]:
     """All methods in folders of this floor that offer ``METHODS``."""
     return {
         method.name: method for floor in _FLOORS for folder in _folders(floor) for method in _methods_in(floor, folder)

@@ -102,7 +102,7 @@ def fit(task: Task[DpEbmSettings], X: np.ndarray, y: np.ndarray, random_state: i
         y = y - _middle(schema)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Privacy violation: using a fixed random_state")
-        model.fit(_frame(schema, X), y, sample_weight=weights)
+        model.fit(as_frame(schema, X), y, sample_weight=weights)
     _check_noise(task, model)
     return to_forest(model, schema)
 
@@ -154,7 +154,7 @@ def _bounds(schema: Schema) -> dict[int, tuple[float, float]]:
     return {place: (f.missing_value if f.has_branch else f.low, f.high) for place, f in enumerate(features)}
 
 
-def _frame(schema: Schema, X: np.ndarray) -> pd.DataFrame:
+def as_frame(schema: Schema, X: np.ndarray) -> pd.DataFrame:
     """The columns as interpret-core takes them: numbers, then places of categories as words."""
     columns = [X[:, f].astype(np.float64) for f in schema.numeric_features]
     columns += [place.astype(str) for place in schema.category_positions(X)]
@@ -162,10 +162,10 @@ def _frame(schema: Schema, X: np.ndarray) -> pd.DataFrame:
 
 
 def _check_noise(task: Task[DpEbmSettings], model: Any) -> None:
-    for entry, drawn in zip(entries(task), (model.noise_scale_binning_, model.noise_scale_boosting_), strict=True):
-        if not drawn >= entry.scale:
+    for entry, scale in zip(entries(task), (model.noise_scale_binning_, model.noise_scale_boosting_), strict=True):
+        if not scale >= entry.scale:
             raise DPForestError(
-                f"interpret-core drew noise of {drawn:.6g} for {entry.what}, and the ledger says {entry.scale:.6g}: "
+                f"interpret-core drew noise of {scale:.6g} for {entry.what}, and the ledger says {entry.scale:.6g}: "
                 "install a version that pyproject.toml allows"
             )
 

@@ -13,9 +13,8 @@ from baselines.mlp.inputs import Standard, row_sums, targets, to_unit_range
 from baselines.mlp.network import network_for
 from baselines.mlp.saved import save_network
 from baselines.mlp.sides import NetworkUser
-from dpforest.errors import DPForestError
-from dpforest.ledger import Entry
-from strategies.method import Arrays, ClientTask, ClientUpdate, ServerSide, Task, Unprotected, Update
+from baselines.uploaded_rows import RowsServer
+from strategies.method import Arrays, ClientTask, ClientUpdate, Task, Unprotected, Update
 
 ROWS_WHAT = "all rows"
 
@@ -43,39 +42,20 @@ class CentralizedClient(NetworkUser):
         return Update(Unprotected(task.ledger, {ROWS_WHAT: "uploaded as they are"}, rows))
 
 
-class CentralizedServer(ServerSide):
+class CentralizedServer(RowsServer):
     """Trains in one exchange."""
 
     def __init__(self, task: Task[WholeSettings]) -> None:
-        super().__init__(task)
+        super().__init__(task, ROWS_WHAT)
         require_tensorflow("centralized_mlp")
         self._settings = task.settings
         self._architecture = self._settings.architecture(task.schema)
         self._model: dict[str, np.ndarray] = {}
         self._rows = 0
-        self._received: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    @property
-    def exchanges(self) -> int:
-        return 1
-
-    def planned(self) -> list[Entry]:
-        return []
-
-    def unprotected(self) -> list[str]:
-        return [ROWS_WHAT]
-
-    def check(self, update: ClientUpdate) -> None:
-        X, y = update.arrays.get("X"), update.arrays.get("y")
-        schema = self.task.schema
-        if X is None or y is None or X.ndim != 2 or X.shape[1] != schema.n_features or y.shape != (len(X),):
-            raise DPForestError(f"expected rows of {schema.n_features} features with their targets")
-        self._received[update.client] = schema.check_matrix(X, "refuse")[0], schema.check_target(y)
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
         rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(0,)))
-        X, y = (np.concatenate(parts) for parts in zip(*(self._received[u.client] for u in updates), strict=True))
-        self._received.clear()
+        X, y = self.take_rows(updates)
         trained, standard = train_alone(self.task, self._settings, X, y, rng)
         self._model = {**trained, **standard}
         self._rows = len(y)

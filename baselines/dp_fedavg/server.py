@@ -209,8 +209,8 @@ class DpFedAvgServer(_ClientLevelServer):
             raise DPForestError(f"{len(clients)} clients train, but the noise was calibrated for {self.task.clients}")
         noise = self._noise("sampling", round_)
         if self._settings.sampling == "poisson":
-            drawn = noise.bernoulli(self.sample_size / self.task.clients, len(clients))
-            return [client for client, takes_part in zip(clients, drawn, strict=True) if takes_part]
+            sample = noise.bernoulli(self.sample_size / self.task.clients, len(clients))
+            return [client for client, takes_part in zip(clients, sample, strict=True) if takes_part]
         # Drawn among all places, present or not: fewer clients must not make each of them more likely.
         places = set(noise.sample(self.task.clients, self.sample_size).tolist())
         return [client for place, client in enumerate(clients) if place in places]

@@ -54,8 +54,8 @@ class DpSgdClient(NetworkClient):
         state = task.state.config_records[_STATE]
         rate = float(str(state.get("rate", settings.rate(task.schema, task.budget))))
         # Rows are drawn with a probability: along any direction, that moves a sum by so much.
-        drawn = float(settings.clip) * math.sqrt(expected * (1 - entry.sampling))
-        chance = math.hypot(entry.scale, drawn) / expected
+        of_rows = float(settings.clip) * math.sqrt(expected * (1 - entry.sampling))
+        chance = math.hypot(entry.scale, of_rows) / expected
         optimizer = optimizer_for(settings, task.schema, rate, architecture.size, chance)
         wanted = targets(y, task.schema)
         flat = architecture.flatten(weights)

@@ -99,7 +99,7 @@ class SharedDpSgdServer(SecureServer, NetworkServer):
         self._asked = 0  # steps that clients were asked for, whether or not they came to a sum
         self._done = 0
         self._total = np.zeros(self.architecture.size, np.int64)
-        self._shown = self.flat
+        self._evaluated = self.flat
         self._ends_round = False
 
     def planned(self) -> list[Entry]:
@@ -147,11 +147,11 @@ class SharedDpSgdServer(SecureServer, NetworkServer):
         return self._total * (-float(self._settings.clip) / (self._plan.units * self._plan.records))
 
     def model(self) -> dict[str, np.ndarray]:
-        return {**self.architecture.unflatten(self._shown), **self.standard_arrays()}
+        return {**self.architecture.unflatten(self._evaluated), **self.standard_arrays()}
 
     def start_from(self, arrays: Arrays) -> None:
         super().start_from(arrays)
-        self._shown = self.flat
+        self._evaluated = self.flat
 
     def report(self) -> dict[str, Any]:
         return {
@@ -182,4 +182,4 @@ class SharedDpSgdServer(SecureServer, NetworkServer):
         self._done += 1
         # With no part of the weights before the first step.
         weight = (1 - _AVERAGING) / (1 - _AVERAGING**self._done)
-        self._shown = self._shown + weight * (self._flat - self._shown)
+        self._evaluated = self._evaluated + weight * (self._flat - self._evaluated)

@@ -9,14 +9,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
-from dpforest.errors import DPForestError
+from baselines.uploaded_rows import RowsServer
 from dpforest.forest import Forest, Limits, feature_importances, pack, validate
 from dpforest.forest.codec import fill_inner_nodes
-from dpforest.ledger import Entry
 from dpforest.schema import Schema
 from dpforest.settings import Range, Says, Settings, Whole
 from strategies.forests import ForestClient, model_arrays, save_forest
-from strategies.method import Arrays, ClientTask, ClientUpdate, ServerSide, Task, Unprotected, Update
+from strategies.method import Arrays, ClientTask, ClientUpdate, Task, Unprotected, Update
 
 _ROWS, _WHY = "all training rows", "the client uploads its training rows"
 
@@ -53,51 +52,32 @@ class CentralizedClient(ForestClient):
         return Update(Unprotected(task.ledger, {_ROWS: _WHY}, {"X": X, "y": y}))
 
 
-class CentralizedServer(ServerSide):
+class CentralizedServer(RowsServer):
     """Trains on everybody's rows."""
 
     def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        self._forest: Forest | None = None
-        self._received: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    @property
-    def exchanges(self) -> int:
-        return 1
-
-    def planned(self) -> list[Entry]:
-        return []
-
-    def unprotected(self) -> list[str]:
-        return [_ROWS]
-
-    def check(self, update: ClientUpdate) -> None:
-        X, y = update.arrays.get("X"), update.arrays.get("y")
-        schema = self.task.schema
-        if X is None or y is None or y.ndim != 1 or X.shape != (len(y), schema.n_features):
-            raise DPForestError("the rows have the wrong shape")
-        self._received[update.client] = schema.check_matrix(X, "refuse")[0], schema.check_target(y)
+        super().__init__(task, _ROWS)
+        self.forest: Forest | None = None
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
-        X, y = (np.concatenate(parts) for parts in zip(*(self._received[u.client] for u in updates), strict=True))
-        self._received.clear()
+        X, y = self.take_rows(updates)
         rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(1,)))
-        self._forest = self.grow(X, y, rng)
-        return model_arrays(self._forest, pack(self._forest))
+        self.forest = self.grow(X, y, rng)
+        return model_arrays(self.forest, pack(self.forest))
 
     def grow(self, X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Forest:
         """The forest of everybody's rows."""
         return grow_forest(self.task.settings, self.task.schema, X, y, rng)
 
     def report(self) -> dict[str, Any]:
-        assert self._forest is not None
-        importances = feature_importances(self._forest)
+        assert self.forest is not None
+        importances = feature_importances(self.forest)
         names = self.task.schema.feature_names
         return {"importances": {name: float(v) for name, v in zip(names, importances, strict=True)}}
 
     def save(self, folder: Path) -> None:
-        assert self._forest is not None
-        save_forest(self._forest, folder)
+        assert self.forest is not None
+        save_forest(self.forest, folder)
 
 
 def grow_forest(

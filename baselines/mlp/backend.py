@@ -38,7 +38,7 @@ def tensorflow() -> Any:
     require_tensorflow("mlp")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    with _shown_only_if_it_fails():
+    with _quiet_unless_it_fails():
         import tensorflow as tf
 
     try:
@@ -51,7 +51,7 @@ def tensorflow() -> Any:
 
 
 @contextmanager
-def _shown_only_if_it_fails() -> Iterator[None]:
+def _quiet_unless_it_fails() -> Iterator[None]:
     """Hold back what is written to standard error meanwhile: TensorFlow's notes come before it looks at any setting."""
     try:
         error = os.dup(2)

@@ -4,7 +4,7 @@ An attack that finds nothing shows nothing: a better one may find more, up to wh
 (`most_true_positives`). Each is to be run on something that must break as well.
 """
 
-from dpforest.attacks.allowed import most_area, most_balanced_accuracy, most_true_positives
+from dpforest.attacks.allowed import most_area, most_true_positives
 from dpforest.attacks.attributes import Guesser, Hidden, hidden_columns
 from dpforest.attacks.informed import Influence, boosting_influence, count_ratio
 from dpforest.attacks.rates import FALSE_POSITIVES, Estimate, Rates, rates
@@ -31,7 +31,6 @@ __all__ = [
     "hidden_columns",
     "leaf_counts",
     "most_area",
-    "most_balanced_accuracy",
     "most_true_positives",
     "own_value_hits",
     "rates",

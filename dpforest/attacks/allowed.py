@@ -3,7 +3,7 @@
 Whatever such an attacker does with what (epsilon, delta)-differential privacy protects, its true positive rate at a
 false positive rate a is at most ``min(1, delta + e^epsilon a, 1 - e^-epsilon (1 - delta - a))`` (Kairouz, Oh and
 Viswanath 2015, theorem 2.1): the first is the definition for the event "it says yes", the second for "it says no".
-Balanced accuracy and the area under the curve are those of this line of two corners.
+The area under the curve is that of this line of two corners.
 """
 
 from __future__ import annotations
@@ -41,31 +41,6 @@ def most_true_positives(false_positives: np.ndarray | float, epsilon: float, del
         by_yes = delta + np.exp(min(epsilon, 700.0)) * rate
     by_no = 1 - math.exp(-epsilon) * (1 - delta - rate)
     return np.clip(np.minimum(by_yes, by_no), 0.0, 1.0)
-
-
-def most_balanced_accuracy(epsilon: float, delta: float = 0.0) -> float:
-    """Largest mean of the shares of members and of others that are recognised: 1/2 is a coin's.
-
-    Parameters
-    ----------
-    epsilon : float
-        From 0; ``inf`` allows everything.
-    delta : float
-        From 0, below 1.
-
-    Returns
-    -------
-    float
-        From 0.5 to 1.
-
-    Examples
-    --------
-    >>> round(most_balanced_accuracy(1.0), 4)
-    0.7311
-    """
-    if math.isinf(epsilon):
-        return 1.0
-    return 0.5 + 0.5 * (math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))
 
 
 def most_area(epsilon: float, delta: float = 0.0) -> float:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
-from dpforest.attacks.allowed import most_area, most_balanced_accuracy, most_true_positives
+from dpforest.attacks.allowed import most_area, most_true_positives
 from dpforest.boosting.columns import Columns
 from dpforest.boosting.kernels import class_gradients
 from dpforest.boosting.settings import BoostPlan
 from dpforest.forest import Forest
+from dpforest.guarantee import most_balanced_accuracy
 
 
 def count_ratio(noised: np.ndarray, others: np.ndarray, epsilon: float) -> float:

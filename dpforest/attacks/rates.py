@@ -93,10 +93,10 @@ def rates(scores: np.ndarray, is_member: np.ndarray, groups: np.ndarray, seed: i
     n_groups = int(group.max()) + 1
     curve = _Curve(scores, is_member, group)
     rng = np.random.default_rng(seed)
-    drawn = [curve.figures(np.bincount(rng.integers(n_groups, size=n_groups), minlength=n_groups))
+    resampled = [curve.figures(np.bincount(rng.integers(n_groups, size=n_groups), minlength=n_groups))
              for _ in range(_DRAWS)]  # fmt: skip
     values = curve.figures(np.ones(n_groups))
-    low, high = np.nanpercentile(np.array(drawn), _ENDS, axis=0)
+    low, high = np.nanpercentile(np.array(resampled), _ENDS, axis=0)
     area, accuracy, *reached = (Estimate(*map(float, each)) for each in zip(values, low, high, strict=True))
     others = int((~is_member).sum())
     at = {rate: each if others * rate >= _LEAST_FALSE else None
@@ -104,11 +104,11 @@ def rates(scores: np.ndarray, is_member: np.ndarray, groups: np.ndarray, seed: i
     return Rates(area, accuracy, at, int(is_member.sum()), others)
 
 
-def mean_estimate(values: np.ndarray, seed: int = 0) -> Estimate:
+def mean_estimate(values: np.ndarray) -> Estimate:
     """Mean of independent values, with its interval by bootstrap."""
-    rng = np.random.default_rng(seed)
-    drawn = [values[rng.integers(len(values), size=len(values))].mean() for _ in range(_DRAWS)]
-    return Estimate(float(values.mean()), *map(float, np.percentile(drawn, _ENDS)))
+    rng = np.random.default_rng(0)
+    resampled = [values[rng.integers(len(values), size=len(values))].mean() for _ in range(_DRAWS)]
+    return Estimate(float(values.mean()), *map(float, np.percentile(resampled, _ENDS)))
 
 
 class _Curve:

@@ -79,7 +79,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known to the attacker besides the forest.
+    """What is known to the attacker apart from the forest.
 
     Parameters
     ----------

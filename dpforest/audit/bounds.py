@@ -124,12 +124,12 @@ def certain_loss(cells: np.ndarray, neighbour_cells: np.ndarray, n_cells: int, a
     """
     events = 3 * n_cells
     bounds = []
-    for drawn in (cells, neighbour_cells):
-        counts = np.bincount(drawn, minlength=n_cells)
+    for sample in (cells, neighbour_cells):
+        counts = np.bincount(sample, minlength=n_cells)
         if len(counts) != n_cells:
             raise DPForestError(f"an output is cell {len(counts) - 1}, outside the {n_cells} that are numbered")
         hits = np.concatenate([counts, np.cumsum(counts), np.cumsum(counts[::-1])])
-        bounds.append(clopper_pearson(hits, len(drawn), alarm / (4 * events)))
+        bounds.append(clopper_pearson(hits, len(sample), alarm / (4 * events)))
     (low, high), (neighbour_low, neighbour_high) = bounds
     with np.errstate(divide="ignore"):
         return float(max(np.log(low / neighbour_high).max(), np.log(neighbour_low / high).max()))

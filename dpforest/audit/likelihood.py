@@ -17,7 +17,7 @@ _HARMLESS = 1e-9  # variance of no noise, relative to a squared step
 
 
 @singledispatch
-def log_ratio(mechanism: Mechanism, drawn: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:
+def log_ratio(mechanism: Mechanism, output: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:
     """Log of the likelihood of what was drawn with the record, over that without it.
 
     Of a mechanism that is not known here, the gain in closeness to the values with the record, in units of its noise.
@@ -25,46 +25,46 @@ def log_ratio(mechanism: Mechanism, drawn: np.ndarray, inside: np.ndarray, outsi
     Parameters
     ----------
     mechanism : Mechanism
-    drawn : ndarray
+    output : ndarray
         What went out.
     inside, outside : ndarray
         The values that the mechanism would have been given with the record, and without it.
     """
     scale = mechanism.cost.scale or 1.0
-    gain = np.abs(drawn - outside) - np.abs(drawn - inside)
-    return float(gain.sum() / scale) if np.shape(drawn) == np.shape(inside) else 0.0
+    gain = np.abs(output - outside) - np.abs(output - inside)
+    return float(gain.sum() / scale) if np.shape(output) == np.shape(inside) else 0.0
 
 
 @log_ratio.register
-def _(mechanism: DiscreteLaplaceCounts, drawn: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:
+def _(mechanism: DiscreteLaplaceCounts, output: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:
     moved = inside != outside
     if math.isinf(mechanism.epsilon):
-        return _of_bare(drawn[moved], inside[moved], outside[moved])
-    gain = np.abs(drawn[moved] - outside[moved]) - np.abs(drawn[moved] - inside[moved])
+        return _of_bare(output[moved], inside[moved], outside[moved])
+    gain = np.abs(output[moved] - outside[moved]) - np.abs(output[moved] - inside[moved])
     return float(gain.sum() / mechanism.scale)
 
 
 @log_ratio.register
-def _(mechanism: DiscreteGaussianSums, drawn: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:
-    return _gaussian(drawn, inside, outside, mechanism.sigma)
+def _(mechanism: DiscreteGaussianSums, output: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:
+    return _gaussian(output, inside, outside, mechanism.sigma)
 
 
 @log_ratio.register
-def _(mechanism: GaussianSums, drawn: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:
-    return _gaussian(drawn, inside, outside, mechanism.deviation)
+def _(mechanism: GaussianSums, output: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:
+    return _gaussian(output, inside, outside, mechanism.deviation)
 
 
 @log_ratio.register
-def _(mechanism: Selection, drawn: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:
+def _(mechanism: Selection, output: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:
     groups = np.flatnonzero((inside != outside).any(axis=1))
     of_kind = _log_chance_of_exponential if mechanism.kind == "exponential" else _log_chance_of_permute_and_flip
     total = 0.0
     for group in groups.tolist():
         if math.isinf(mechanism.epsilon):
-            total += _of_bare(drawn[group], inside[group].argmax(), outside[group].argmax())
+            total += _of_bare(output[group], inside[group].argmax(), outside[group].argmax())
             continue
         scale = mechanism.scale
-        total += of_kind(inside[group], int(drawn[group]), scale) - of_kind(outside[group], int(drawn[group]), scale)
+        total += of_kind(inside[group], int(output[group]), scale) - of_kind(outside[group], int(output[group]), scale)
     return total
 
 
@@ -77,19 +77,19 @@ def noise_deviation(mechanism: Mechanism) -> float:
     return math.sqrt(mechanism.variance) if isinstance(mechanism, DiscreteLaplaceCounts) else 0.0
 
 
-def _gaussian(drawn: np.ndarray, inside: np.ndarray, outside: np.ndarray, deviation: float) -> float:
+def _gaussian(output: np.ndarray, inside: np.ndarray, outside: np.ndarray, deviation: float) -> float:
     moved = np.asarray(inside, dtype=np.float64) - outside
     if not moved.any():
         return 0.0
     variance = deviation**2 or _HARMLESS * float((moved**2).sum())
-    return float((moved * (drawn - outside - moved / 2.0)).sum() / variance)
+    return float((moved * (output - outside - moved / 2.0)).sum() / variance)
 
 
-def _of_bare(drawn: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:
+def _of_bare(output: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:
     """Of a release without noise: certain where the two differ."""
     if np.array_equal(inside, outside):
         return 0.0
-    return 1.0 / _HARMLESS if np.array_equal(drawn, inside) else -1.0 / _HARMLESS
+    return 1.0 / _HARMLESS if np.array_equal(output, inside) else -1.0 / _HARMLESS
 
 
 def _log_chance_of_exponential(scores: np.ndarray, picked: int, scale: float) -> float:

@@ -56,7 +56,7 @@ MANY = 100.0
 # What a vector's largest length becomes in whole numbers, at least; a client's many small numbers lose little of it.
 _LEAST_UNITS = 1 << 12
 _CLIP = 0.05
-# What a client adds to counts, beside its mean gradient of length 1 or so.
+# What a client adds to counts, next to its mean gradient of length 1 or so.
 _COUNT = 0.1
 _MOST_DEPTH_MOMENTS, _MOST_DEPTH_OWN = 8, 6
 _SCORE_NOISE, _LONGEST = 0.8, 60.0
@@ -472,7 +472,7 @@ class OwnBooster:
         return forest_of(parts, base, schema, no_sets, provenance, own)
 
     def _learn_gains(self, leaves: np.ndarray, deviation: float) -> None:
-        """Add to each feature what its splits told apart beyond noise."""
+        """Add to each feature what its splits separated beyond noise."""
         structure = self.structure
         below = 1  # leaves of each side
         sums = leaves

@@ -142,8 +142,8 @@ def random_structure(
         empty = weight.sum(axis=1) <= 0
         weight[empty] = chances
         running = np.cumsum(weight, axis=1)
-        drawn = rng.random(len(lower)) * running[:, -1]
-        feature = np.minimum((running <= drawn[:, None]).sum(axis=1), n_columns - 1)
+        points = rng.random(len(lower)) * running[:, -1]
+        feature = np.minimum((running <= points[:, None]).sum(axis=1), n_columns - 1)
         low, high = lower[nodes, feature], upper[nodes, feature]
         rank = np.minimum(low + (rng.random(len(lower)) * (high - low)).astype(np.int64), n_cuts - 1)
         levels_feature.append(feature.reshape(n_trees, -1))

@@ -45,9 +45,9 @@ _NOT_SAVED = {
 class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
     """Base of the estimators.
 
-    Subclasses set ``epsilon``, ``bounds``, ``categories``, ``missing``, ``schema``, ``out_of_bounds`` and
-    ``random_state`` in ``__init__``, there too ``delta`` and ``rows`` where they have them, and ``forest_`` and
-    ``privacy_`` in ``fit``.
+    Subclasses are data classes whose fields are their parameters: ``epsilon``, ``bounds``, ``categories``, ``missing``,
+    ``schema``, ``out_of_bounds`` and ``random_state``, and ``delta`` and ``rows`` where they have them. Their ``fit``
+    sets ``forest_`` and ``privacy_``.
 
     Attributes
     ----------
@@ -145,9 +145,32 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
             raise InvalidForest(f"{path}: damaged estimator: {error!r}") from error
         return estimator
 
+    def fit(self, X: Any, y: Any, **more: Any) -> Self:
+        """Grow the forest.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n_rows, n_features)
+            Columns are found by their names, in any order; an array holds finite numbers, and NaN where ``missing`` or
+            the schema allows it.
+        y : array-like of shape (n_rows,)
+            Classes, or targets.
+
+        Raises
+        ------
+        DPForestError
+            A parameter, the schema or the data is not as it must be; also for ``sample_weight``, with the reason.
+        """
+        refuse_more(more)
+        return self._fit(X, y, self._new_ledger(), self._new_noise())
+
     @abstractmethod
+    def _fit(self, X: Any, y: Any, ledger: Ledger, noise: Noise) -> Self:
+        """Set the fitted attributes; what is read off the data is warned of at the caller of `fit`."""
+
     def _more_to_save(self) -> dict[str, Any]:
         """Plain data of a subclass for `save`."""
+        return {}
 
     @abstractmethod
     def _restore(self, saved: Mapping[str, Any]) -> None:
@@ -239,14 +262,14 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
             self._check_columns(X, self.schema)
             if self.schema.leak:
                 ledger.unprotected(self.schema.leak, FROM_DATA)
-                warnings.warn(f"no privacy guarantee: {self.schema.leak}", PrivacyLeakWarning, stacklevel=4)
+                warnings.warn(f"no privacy guarantee: {self.schema.leak}", PrivacyLeakWarning, stacklevel=5)
             return [], []
         if is_frame(X):
             read: list[str] = []
 
             def leak(what: str, parameter: str, columns: list[str]) -> None:
                 read.extend(columns)
-                self._leak(ledger, what, parameter, 7)
+                self._leak(ledger, what, parameter, 8)
 
             return frame_features(X, self.bounds, self.categories, leak), read
         if self.categories is not None:
@@ -291,7 +314,7 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
         return max(1, int(noised[0])), epsilon if math.isinf(epsilon) else epsilon - mechanism.epsilon
 
     @staticmethod
-    def _leak(ledger: Ledger, what: str, parameter: str, level: int = 5) -> None:
+    def _leak(ledger: Ledger, what: str, parameter: str, level: int = 6) -> None:
         """Write down, and warn, that a public fact was read off the data."""
         ledger.unprotected(what, f"read off the data, because {parameter}=None")
         warnings.warn(

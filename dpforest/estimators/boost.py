@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Annotated, Any, Self
 
 from dpforest.boosting import BoostSettings, boost
 from dpforest.cells import Missing
 from dpforest.errors import InvalidForest
-from dpforest.estimators.base import plain_number, refuse_more
+from dpforest.estimators.base import plain_number
 from dpforest.estimators.classifier import PrivateClassifier
 from dpforest.estimators.regressor import PrivateRegressor
+from dpforest.ledger import Ledger
+from dpforest.noise import Noise
 from dpforest.schema import Schema
 from dpforest.settings import Range, check_setting
 
 
-class PrivateBoostClassifier(PrivateClassifier):
+@dataclass(kw_only=True, repr=False, eq=False)
+class _Boosting:
+    """What both estimators have as parameters of the method."""
+
+    delta: float = 1e-6
+    rounds: int = 50
+    trees_per_round: int | str = BoostSettings.trees_per_round
+    depth: int | str = BoostSettings.depth
+    pure: bool = BoostSettings.pure
+    clip: float | str = BoostSettings.clip
+    count_share: float = BoostSettings.count_share
+    marginal_share: float = BoostSettings.marginal_share
+    bins: int = BoostSettings.bins
+    cuts: int = BoostSettings.cuts
+    step: float | str = BoostSettings.step
+    shrinkage: float | str = BoostSettings.shrinkage
+    exploration: float = BoostSettings.exploration
+    linear_share: float | str = BoostSettings.linear_share
+
+    def _settings(self) -> tuple[BoostSettings, int]:
+        rounds = plain_number(self.rounds)
+        check_setting("rounds", rounds, Annotated[int, Range(1, 10_000)])
+        return BoostSettings(**{f.name: plain_number(getattr(self, f.name)) for f in fields(BoostSettings)}), rounds
+
+
+@dataclass(repr=False, eq=False)
+class PrivateBoostClassifier(_Boosting, PrivateClassifier):
     """Boosted trees under differential privacy for one record added or removed.
 
     What is public has to be said: the bounds of the columns and the class list. Where it is not, it is read off
@@ -79,82 +107,25 @@ class PrivateBoostClassifier(PrivateClassifier):
     1.0
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        categories: Any = None,
-        missing: Missing = "refuse",
-        classes: Any = None,
-        class_weight: Any = None,
-        rounds: int = 50,
-        trees_per_round: int | str = BoostSettings.trees_per_round,
-        depth: int | str = BoostSettings.depth,
-        pure: bool = BoostSettings.pure,
-        clip: float | str = BoostSettings.clip,
-        count_share: float = BoostSettings.count_share,
-        marginal_share: float = BoostSettings.marginal_share,
-        bins: int = BoostSettings.bins,
-        cuts: int = BoostSettings.cuts,
-        step: float | str = BoostSettings.step,
-        shrinkage: float | str = BoostSettings.shrinkage,
-        exploration: float = BoostSettings.exploration,
-        linear_share: float | str = BoostSettings.linear_share,
-        schema: Schema | None = None,
-        out_of_bounds: str = "clip",
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.categories = categories
-        self.missing = missing
-        self.classes = classes
-        self.class_weight = class_weight
-        self.rounds = rounds
-        self.trees_per_round = trees_per_round
-        self.depth = depth
-        self.pure = pure
-        self.clip = clip
-        self.count_share = count_share
-        self.marginal_share = marginal_share
-        self.bins = bins
-        self.cuts = cuts
-        self.step = step
-        self.shrinkage = shrinkage
-        self.exploration = exploration
-        self.linear_share = linear_share
-        self.schema = schema
-        self.out_of_bounds = out_of_bounds
-        self.random_state = random_state
+    epsilon: float = 1.0
+    _: KW_ONLY
+    bounds: Any = None
+    categories: Any = None
+    missing: Missing = "refuse"
+    classes: Any = None
+    class_weight: Any = None
+    schema: Schema | None = None
+    out_of_bounds: str = "clip"
+    random_state: Any = None
 
-    def fit(self, X: Any, y: Any, **more: Any) -> Self:
-        """Boost the trees.
-
-        Parameters
-        ----------
-        X : data frame, or array-like of shape (n_rows, n_features)
-            Columns are found by their names, in any order; an array holds finite numbers, and NaN where ``missing`` or
-            the schema allows it.
-        y : array-like of shape (n_rows,)
-            Classes.
-
-        Raises
-        ------
-        DPForestError
-            A parameter, the schema or the data is not as it must be; also for ``sample_weight``, with the reason.
-        """
-        refuse_more(more)
-        settings, rounds = _settings(self)
-        ledger = self._new_ledger()
-        noise = self._new_noise()
+    def _fit(self, X: Any, y: Any, ledger: Ledger, noise: Noise) -> Self:
+        settings, rounds = self._settings()
         schema, matrix, labels, classes = self._public_table(X, y, ledger)
         return self._keep(boost(matrix, labels, schema, settings, rounds, ledger, noise), classes, ledger)
 
 
-class PrivateBoostRegressor(PrivateRegressor):
+@dataclass(repr=False, eq=False)
+class PrivateBoostRegressor(_Boosting, PrivateRegressor):
     """Boosted regression trees under differential privacy for one record added or removed.
 
     What is public has to be said: the bounds of the columns and the range of the target. Where it is not, it is read
@@ -210,89 +181,23 @@ class PrivateBoostRegressor(PrivateRegressor):
     [20.0, 80.0]
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        categories: Any = None,
-        missing: Missing = "refuse",
-        target_range: Any = None,
-        rounds: int = 50,
-        trees_per_round: int | str = BoostSettings.trees_per_round,
-        depth: int | str = BoostSettings.depth,
-        pure: bool = BoostSettings.pure,
-        clip: float | str = BoostSettings.clip,
-        count_share: float = BoostSettings.count_share,
-        marginal_share: float = BoostSettings.marginal_share,
-        bins: int = BoostSettings.bins,
-        cuts: int = BoostSettings.cuts,
-        step: float | str = BoostSettings.step,
-        shrinkage: float | str = BoostSettings.shrinkage,
-        exploration: float = BoostSettings.exploration,
-        linear_share: float | str = BoostSettings.linear_share,
-        schema: Schema | None = None,
-        out_of_bounds: str = "clip",
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.categories = categories
-        self.missing = missing
-        self.target_range = target_range
-        self.rounds = rounds
-        self.trees_per_round = trees_per_round
-        self.depth = depth
-        self.pure = pure
-        self.clip = clip
-        self.count_share = count_share
-        self.marginal_share = marginal_share
-        self.bins = bins
-        self.cuts = cuts
-        self.step = step
-        self.shrinkage = shrinkage
-        self.exploration = exploration
-        self.linear_share = linear_share
-        self.schema = schema
-        self.out_of_bounds = out_of_bounds
-        self.random_state = random_state
+    epsilon: float = 1.0
+    _: KW_ONLY
+    bounds: Any = None
+    categories: Any = None
+    missing: Missing = "refuse"
+    target_range: Any = None
+    schema: Schema | None = None
+    out_of_bounds: str = "clip"
+    random_state: Any = None
 
-    def fit(self, X: Any, y: Any, **more: Any) -> Self:
-        """Boost the trees.
-
-        Parameters
-        ----------
-        X : data frame, or array-like of shape (n_rows, n_features)
-            Columns are found by their names, in any order; an array holds finite numbers, and NaN where ``missing`` or
-            the schema allows it.
-        y : array-like of shape (n_rows,)
-            Targets.
-
-        Raises
-        ------
-        DPForestError
-            A parameter, the schema or the data is not as it must be; also for ``sample_weight``, with the reason.
-        """
-        refuse_more(more)
-        settings, rounds = _settings(self)
-        ledger = self._new_ledger()
-        noise = self._new_noise()
+    def _fit(self, X: Any, y: Any, ledger: Ledger, noise: Noise) -> Self:
+        settings, rounds = self._settings()
         schema, matrix, targets = self._public_table(X, y, ledger)
         self.forest_ = boost(matrix, targets, schema, settings, rounds, ledger, noise)
         self.privacy_ = ledger
         return self
 
-    def _more_to_save(self) -> dict[str, Any]:
-        return {}
-
     def _restore(self, saved: Mapping[str, Any]) -> None:
         if self.forest_.output != "target_sum":
             raise InvalidForest(f"a forest of {self.forest_.output!r} is no boosted regression forest")
-
-
-def _settings(estimator: PrivateBoostClassifier | PrivateBoostRegressor) -> tuple[BoostSettings, int]:
-    rounds = plain_number(estimator.rounds)
-    check_setting("rounds", rounds, Annotated[int, Range(1, 10_000)])
-    return BoostSettings(**{f.name: plain_number(getattr(estimator, f.name)) for f in fields(BoostSettings)}), rounds

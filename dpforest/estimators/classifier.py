@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -12,20 +12,18 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dpforest.cells import Missing
 from dpforest.errors import DPForestError, InvalidForest, SchemaError
-from dpforest.estimators.base import PrivateEstimator, plain_number, refuse_more
+from dpforest.estimators.base import PrivateEstimator, plain_number
 from dpforest.forest import Forest, weigh_classes
 from dpforest.growers import GrowerSettings, finish_classifier, grow_classifier, resolve
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Ledger
+from dpforest.noise import Noise
 from dpforest.schema import Schema
 from dpforest.settings import Range, check_setting
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
-    """Base of the classifiers.
-
-    Subclasses also set ``classes`` and ``class_weight`` in ``__init__``, ``classes_`` in ``fit``.
-    """
+    """Base of the classifiers, with parameters ``classes`` and ``class_weight``; ``fit`` sets ``classes_``."""
 
     classes: Any
     class_weight: Any
@@ -127,6 +125,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return schema, matrix, _indices(y[kept], classes), classes
 
 
+@dataclass(repr=False, eq=False)
 class PrivateForestClassifier(PrivateClassifier):
     """Decision forest under differential privacy for one record added or removed.
 
@@ -190,79 +189,34 @@ depth_growth, leaf_share, smoothing, voting
     1.0
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        bounds: Any = None,
-        categories: Any = None,
-        missing: Missing = "refuse",
-        classes: Any = None,
-        class_weight: Any = None,
-        rows: int | None = None,
-        depth: int | str = GrowerSettings.depth,
-        trees: int | str = GrowerSettings.trees,
-        tree_rows: str = GrowerSettings.tree_rows,
-        selection: str = GrowerSettings.selection,
-        candidates: str = GrowerSettings.candidates,
-        bins: int = GrowerSettings.bins,
-        thresholds: int = GrowerSettings.thresholds,
-        accounting: str = GrowerSettings.accounting,
-        gini: str = GrowerSettings.gini,
-        shared_below: int | str | None = GrowerSettings.shared_below,
-        depth_growth: float | str = GrowerSettings.depth_growth,
-        leaf_share: float = GrowerSettings.leaf_share,
-        smoothing: str = GrowerSettings.smoothing,
-        voting: str = GrowerSettings.voting,
-        schema: Schema | None = None,
-        out_of_bounds: str = "clip",
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.categories = categories
-        self.missing = missing
-        self.classes = classes
-        self.class_weight = class_weight
-        self.rows = rows
-        self.depth = depth
-        self.trees = trees
-        self.tree_rows = tree_rows
-        self.selection = selection
-        self.candidates = candidates
-        self.bins = bins
-        self.thresholds = thresholds
-        self.accounting = accounting
-        self.gini = gini
-        self.shared_below = shared_below
-        self.depth_growth = depth_growth
-        self.leaf_share = leaf_share
-        self.smoothing = smoothing
-        self.voting = voting
-        self.schema = schema
-        self.out_of_bounds = out_of_bounds
-        self.random_state = random_state
+    epsilon: float = 1.0
+    _: KW_ONLY
+    bounds: Any = None
+    categories: Any = None
+    missing: Missing = "refuse"
+    classes: Any = None
+    class_weight: Any = None
+    rows: int | None = None
+    depth: int | str = GrowerSettings.depth
+    trees: int | str = GrowerSettings.trees
+    tree_rows: str = GrowerSettings.tree_rows
+    selection: str = GrowerSettings.selection
+    candidates: str = GrowerSettings.candidates
+    bins: int = GrowerSettings.bins
+    thresholds: int = GrowerSettings.thresholds
+    accounting: str = GrowerSettings.accounting
+    gini: str = GrowerSettings.gini
+    shared_below: int | str | None = GrowerSettings.shared_below
+    depth_growth: float | str = GrowerSettings.depth_growth
+    leaf_share: float = GrowerSettings.leaf_share
+    smoothing: str = GrowerSettings.smoothing
+    voting: str = GrowerSettings.voting
+    schema: Schema | None = None
+    out_of_bounds: str = "clip"
+    random_state: Any = None
 
-    def fit(self, X: Any, y: Any, **more: Any) -> Self:
-        """Grow the forest.
-
-        Parameters
-        ----------
-        X : data frame, or array-like of shape (n_rows, n_features)
-            Columns are found by their names, in any order; an array holds finite numbers, and NaN where ``missing`` or
-            the schema allows it.
-        y : array-like of shape (n_rows,)
-            Classes.
-
-        Raises
-        ------
-        DPForestError
-            A parameter, the schema or the data is not as it must be; also for ``sample_weight``, with the reason.
-        """
-        refuse_more(more)
+    def _fit(self, X: Any, y: Any, ledger: Ledger, noise: Noise) -> Self:
         settings = GrowerSettings(**{f.name: plain_number(getattr(self, f.name)) for f in fields(GrowerSettings)})
-        ledger = self._new_ledger()
-        noise = self._new_noise()
         schema, matrix, labels, classes = self._public_table(X, y, ledger)
         left = ledger.budget.epsilon
         rows = 1  # of no consequence where no setting is chosen by it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -11,14 +11,15 @@ from sklearn.base import RegressorMixin
 
 from dpforest.cells import Missing
 from dpforest.errors import DPForestError, InvalidForest, SchemaError
-from dpforest.estimators.base import PrivateEstimator, plain_number, refuse_more
+from dpforest.estimators.base import PrivateEstimator, plain_number
 from dpforest.growers.regression import RegressionSettings, grow_regressor, resolve_regression
 from dpforest.ledger import Ledger
+from dpforest.noise import Noise
 from dpforest.schema import Schema, apart
 
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
-    """Base of the regressors; subclasses also set ``target_range`` in ``__init__``."""
+    """Base of the regressors; ``target_range`` is a parameter too."""
 
     target_range: Any
 
@@ -70,6 +71,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         return schema, matrix, y
 
 
+@dataclass(repr=False, eq=False)
 class PrivateForestRegressor(PrivateRegressor):
     """Regression forest under differential privacy for one record added or removed.
 
@@ -128,68 +130,29 @@ class PrivateForestRegressor(PrivateRegressor):
     10.0
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        bounds: Any = None,
-        categories: Any = None,
-        missing: Missing = "refuse",
-        target_range: Any = None,
-        rows: int | None = None,
-        depth: int | str = RegressionSettings.depth,
-        trees: int = RegressionSettings.trees,
-        tree_rows: str = RegressionSettings.tree_rows,
-        selection: str = RegressionSettings.selection,
-        bins: int = RegressionSettings.bins,
-        shared_below: int | str | None = RegressionSettings.shared_below,
-        depth_growth: float = RegressionSettings.depth_growth,
-        leaf_share: float | str = RegressionSettings.leaf_share,
-        target_clip: Any = RegressionSettings.target_clip,
-        schema: Schema | None = None,
-        out_of_bounds: str = "clip",
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.categories = categories
-        self.missing = missing
-        self.target_range = target_range
-        self.rows = rows
-        self.depth = depth
-        self.trees = trees
-        self.tree_rows = tree_rows
-        self.selection = selection
-        self.bins = bins
-        self.shared_below = shared_below
-        self.depth_growth = depth_growth
-        self.leaf_share = leaf_share
-        self.target_clip = target_clip
-        self.schema = schema
-        self.out_of_bounds = out_of_bounds
-        self.random_state = random_state
+    epsilon: float = 1.0
+    _: KW_ONLY
+    bounds: Any = None
+    categories: Any = None
+    missing: Missing = "refuse"
+    target_range: Any = None
+    rows: int | None = None
+    depth: int | str = RegressionSettings.depth
+    trees: int = RegressionSettings.trees
+    tree_rows: str = RegressionSettings.tree_rows
+    selection: str = RegressionSettings.selection
+    bins: int = RegressionSettings.bins
+    shared_below: int | str | None = RegressionSettings.shared_below
+    depth_growth: float = RegressionSettings.depth_growth
+    leaf_share: float | str = RegressionSettings.leaf_share
+    target_clip: Any = RegressionSettings.target_clip
+    schema: Schema | None = None
+    out_of_bounds: str = "clip"
+    random_state: Any = None
 
-    def fit(self, X: Any, y: Any, **more: Any) -> Self:
-        """Grow the forest.
-
-        Parameters
-        ----------
-        X : data frame, or array-like of shape (n_rows, n_features)
-            Columns are found by their names, in any order; an array holds finite numbers, and NaN where ``missing`` or
-            the schema allows it.
-        y : array-like of shape (n_rows,)
-            Targets.
-
-        Raises
-        ------
-        DPForestError
-            A parameter, the schema or the data is not as it must be; also for ``sample_weight``, with the reason.
-        """
-        refuse_more(more)
+    def _fit(self, X: Any, y: Any, ledger: Ledger, noise: Noise) -> Self:
         values = {f.name: plain_number(getattr(self, f.name)) for f in fields(RegressionSettings)}
         settings = RegressionSettings(**values)
-        ledger = self._new_ledger()
-        noise = self._new_noise()
         schema, matrix, y = self._public_table(X, y, ledger)
         left = ledger.budget.epsilon
         rows = 1  # of no consequence where no setting is chosen by it
@@ -199,9 +162,6 @@ class PrivateForestRegressor(PrivateRegressor):
         self.forest_ = grow_regressor(matrix, y, schema, resolved, left, ledger, noise)
         self.privacy_ = ledger
         return self
-
-    def _more_to_save(self) -> dict[str, Any]:
-        return {}
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
         if self.forest_.output != "target":

@@ -44,7 +44,7 @@ def to_dot(forest: Forest, tree: int = 0, depth: int | None = None) -> str:
     """
     alone = forest.tree(tree)
     lines = ["digraph tree {", '  node [shape=box, style=rounded, fontname="sans-serif"];']
-    for node in _shown(alone, depth):
+    for node in _nodes_down_to(alone, depth):
         label = _label(alone, node, depth).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         lines.append(f'  {node} [label="{label}"];')
         if _is_open(alone, node, depth):
@@ -75,17 +75,17 @@ def draw_tree(forest: Forest, tree: int = 0, depth: int | None = 3, axes: Axes |
     from matplotlib.figure import Figure
 
     alone = forest.tree(tree)
-    shown = _shown(alone, depth)
-    place = _places(alone, shown, depth)
+    nodes = _nodes_down_to(alone, depth)
+    place = _places(alone, nodes, depth)
     if axes is None:
-        ends = sum(not _is_open(alone, node, depth) for node in shown)
-        levels = int(alone.depths[shown].max()) + 1
+        ends = sum(not _is_open(alone, node, depth) for node in nodes)
+        levels = int(alone.depths[nodes].max()) + 1
         figure = Figure(figsize=(max(3.0, _WIDTH * ends), max(1.5, _HEIGHT * levels)), layout="constrained")
         axes = figure.add_subplot()
     from matplotlib import colormaps
 
     colours = colormaps["Blues" if not forest.schema.is_classification else "Pastel1"]
-    for node in shown:
+    for node in nodes:
         x, y = place[node]
         if _is_open(alone, node, depth):
             left = int(alone.left[node])
@@ -100,12 +100,12 @@ def draw_tree(forest: Forest, tree: int = 0, depth: int | None = 3, axes: Axes |
     axes.set_xlim(-0.7, max(x for x, _ in place.values()) + 0.7)
     axes.set_ylim(min(y for _, y in place.values()) - 0.5, 0.5)
     axes.set_axis_off()
-    drawn = axes.get_figure(root=True)
-    assert isinstance(drawn, Figure)
-    return drawn
+    picture = axes.get_figure(root=True)
+    assert isinstance(picture, Figure)
+    return picture
 
 
-def _shown(tree: Forest, depth: int | None) -> np.ndarray:
+def _nodes_down_to(tree: Forest, depth: int | None) -> np.ndarray:
     return np.flatnonzero(tree.depths <= depth) if depth is not None else np.arange(tree.n_nodes)
 
 
@@ -128,7 +128,7 @@ def _shade(tree: Forest, node: int) -> float:
     return 0.05 + 0.45 * (float(tree.value[node, 0]) - float(values.min())) / spread if spread else 0.05
 
 
-def _places(tree: Forest, shown: np.ndarray, depth: int | None) -> dict[int, tuple[float, float]]:
+def _places(tree: Forest, nodes: np.ndarray, depth: int | None) -> dict[int, tuple[float, float]]:
     """Ends side by side from left to right, parents above the middle of their children."""
     x: dict[int, float] = {}
     ends = 0
@@ -140,8 +140,8 @@ def _places(tree: Forest, shown: np.ndarray, depth: int | None) -> dict[int, tup
         else:
             x[node] = float(ends)
             ends += 1
-    for node in reversed(shown.tolist()):
+    for node in reversed(nodes.tolist()):
         if _is_open(tree, node, depth):
             left = int(tree.left[node])
             x[node] = (x[left] + x[left + 1]) / 2
-    return {node: (x[node], -float(tree.depths[node])) for node in shown.tolist()}
+    return {node: (x[node], -float(tree.depths[node])) for node in nodes.tolist()}

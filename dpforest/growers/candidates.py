@@ -48,8 +48,8 @@ class Bounds:
 
     def random_thresholds(self, nodes: int, thresholds: int, rng: np.random.Generator) -> np.ndarray:
         """Uniform thresholds, sorted a feature; float32 numbers of shape (nodes, n_features, thresholds)."""
-        drawn = rng.uniform(self.low[:, None], self.high[:, None], (nodes, len(self.low), thresholds))
-        return np.sort(drawn, axis=2).astype(np.float32).astype(np.float64)
+        points = rng.uniform(self.low[:, None], self.high[:, None], (nodes, len(self.low), thresholds))
+        return np.sort(points, axis=2).astype(np.float32).astype(np.float64)
 
 
 class Candidates(Protocol):
@@ -137,15 +137,15 @@ class RandomCandidates:
         self._rng = noise.generator()
 
     def codes(self, starts: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
-        self._drawn = self._bounds.random_thresholds(n_groups, self.n_thresholds, self._rng)
-        self._codes = kernels.bin_rows_by_node(self._rows, starts, group, self._drawn.astype(self._rows.dtype))
+        self._thresholds = self._bounds.random_thresholds(n_groups, self.n_thresholds, self._rng)
+        self._codes = kernels.bin_rows_by_node(self._rows, starts, group, self._thresholds.astype(self._rows.dtype))
         return self._codes
 
     def useful(self, n_groups: int) -> np.ndarray:
         return np.ones((n_groups, self._rows.shape[1], self.n_thresholds), dtype=bool)
 
     def thresholds_of(self, group: np.ndarray, feature: np.ndarray, split: np.ndarray) -> np.ndarray:
-        return self._drawn[group, feature, split]
+        return self._thresholds[group, feature, split]
 
     def route(self, positions: np.ndarray, feature: np.ndarray, split: np.ndarray) -> None:
         kernels.route_rows(self._rows, positions, self._spare)
@@ -210,5 +210,5 @@ def rows_of_trees(settings: ResolvedSettings, n_rows: int, noise: Noise) -> list
     if settings.tree_rows != "disjoint" or settings.trees == 1:
         return [slice(None)] * settings.trees
     # Each row draws its part for itself, so that one row more leaves all others where they were.
-    drawn = noise.generator().integers(settings.trees, size=n_rows)
-    return [np.flatnonzero(drawn == tree) for tree in range(settings.trees)]
+    chosen = noise.generator().integers(settings.trees, size=n_rows)
+    return [np.flatnonzero(chosen == tree) for tree in range(settings.trees)]

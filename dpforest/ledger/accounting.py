@@ -171,7 +171,7 @@ def total_epsilon(entries: Iterable[Entry], delta: float) -> float:
     # With hardly any noise sampling does not help, and its loss distribution would not fit into memory.
     amplified = [entry for entry in entries if entry.sampling < 1 and entry.mu <= _HARDLY_NOISED]
     sampled = _sampled_costs(amplified)
-    pure, gaussian = _worst_case([entry for entry in entries if entry not in amplified])
+    pure, gaussian = worst_case([entry for entry in entries if entry not in amplified])
     mu = math.sqrt(sum(gaussian))
     plain = sum(epsilon * times for epsilon, times in pure)
     if math.isinf(mu) or math.isinf(plain):
@@ -245,7 +245,7 @@ def _gaussian_delta(epsilon: float, mu: float) -> float:
     return float(math.exp(first) * -math.expm1(min(second - first, 0.0)))
 
 
-def _worst_case(entries: list[Entry]) -> tuple[list[tuple[float, int]], list[float]]:
+def worst_case(entries: list[Entry]) -> tuple[list[tuple[float, int]], list[float]]:
     """Pure costs with their multiplicities, and squared mus, of the rows that are hit hardest."""
     everyone = [entry for entry in entries if entry.rows == ALL_ROWS]
     pure = list(_pure_costs(everyone).items())

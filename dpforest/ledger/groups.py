@@ -18,8 +18,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dpforest.guarantee import Guarantee
-from dpforest.ledger.accounting import epsilon_of_gaussian, total_epsilon
+from dpforest.guarantee import Guarantee, most_balanced_accuracy
+from dpforest.ledger.accounting import epsilon_of_gaussian, total_epsilon, worst_case
 from dpforest.ledger.entries import TEST_ROWS, Entry
 
 # Beyond it any epsilon is as good as infinite.
@@ -52,13 +52,8 @@ class GroupGuarantee:
 
     @property
     def certainty(self) -> float:
-        """How often an attacker who starts from even odds can at most be right about whether the units were there.
-
-        The mean of true positives and true negatives is (exp(epsilon) + delta) / (1 + exp(epsilon)) at most (Kairouz,
-        Oh, Viswanath 2015, theorem 2.1).
-        """
-        less = math.exp(-min(self.epsilon, _LARGEST_EXPONENT))
-        return min(1.0, (1 + self.delta * less) / (1 + less))
+        """How often an attacker who starts from even odds can at most be right about whether the units were there."""
+        return most_balanced_accuracy(self.epsilon, self.delta)
 
     @property
     def is_useful(self) -> bool:
@@ -91,7 +86,7 @@ def group_guarantee(guarantee: Guarantee, entries: Iterable[Entry], size: int) -
     if not gaussian:
         return GroupGuarantee(size, size * total_epsilon(pure, 0.0), 0.0, "k x epsilon")
     # The mu of all Gaussian releases, from which their epsilon at any delta follows.
-    mu = _total_mu(gaussian)
+    mu = math.sqrt(sum(worst_case(gaussian)[1]))
     by_gaussian = epsilon_of_gaussian(size * mu, guarantee.delta) if size * mu <= _LARGEST_MU else math.inf
     if not pure:
         return GroupGuarantee(size, by_gaussian, guarantee.delta, "Gaussian: k x mu")
@@ -137,17 +132,3 @@ def _approximate(guarantee: Guarantee, size: int) -> GroupGuarantee:
         factor = math.expm1(total) / math.expm1(epsilon) if epsilon else float(size)
         delta = min(1.0, guarantee.delta * factor)
     return GroupGuarantee(size, total, delta, "k x epsilon, delta x (exp(k epsilon) - 1) / (exp(epsilon) - 1)")
-
-
-def _total_mu(entries: Sequence[Entry]) -> float:
-    """The mu of unsampled Gaussian releases for the record that is hit hardest."""
-    everyone = 0.0
-    families: dict[str, dict[str, float]] = {}
-    for entry in entries:
-        family, _, part = entry.rows.rpartition("/")
-        if not family:
-            everyone += entry.times * entry.mu * entry.mu
-        else:
-            parts = families.setdefault(family, {})
-            parts[part] = parts.get(part, 0.0) + entry.times * entry.mu * entry.mu
-    return math.sqrt(everyone + sum(max(parts.values()) for parts in families.values()))

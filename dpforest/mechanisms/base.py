@@ -101,8 +101,8 @@ class Mechanism(ABC):
         ledger.charge(entry)
         return Paid(self, ledger, entry.times, entry.what)
 
-    def resume(self, entry: Entry, ledger: Ledger, drawn: int) -> Paid:
-        """What is left of a line that an earlier message has charged, after ``drawn`` of its releases.
+    def resume(self, entry: Entry, ledger: Ledger, done: int) -> Paid:
+        """What is left of a line that an earlier message has charged, after ``done`` of its releases.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class Mechanism(ABC):
         self._check_own(entry)
         if entry not in ledger.entries:
             raise DPForestError(f"ledger entry {entry.what!r} has not been charged: charge it before drawing")
-        return Paid(self, ledger, entry.times - drawn, entry.what)
+        return Paid(self, ledger, entry.times - done, entry.what)
 
     def release(self, values: np.ndarray, entry: Entry, ledger: Ledger, noise: Noise) -> np.ndarray:
         """Charge a line and draw all its releases at once; see `charge`.

@@ -42,8 +42,8 @@ class Secure(Noise):
         """
         kept: list[int] = []
         while len(kept) < size:
-            drawn = self.discrete_laplace(scale, _CANDIDATES).tolist()
-            kept += [k for k in drawn if k >= 0 and _is_kept(k, shares)]
+            draws = self.discrete_laplace(scale, _CANDIDATES).tolist()
+            kept += [k for k in draws if k >= 0 and _is_kept(k, shares)]
         return np.array(kept[:size], dtype=np.int64)
 
     def discrete_gaussian(self, sigma: float, shape: Shape) -> np.ndarray:

@@ -78,12 +78,12 @@ def _geometric_differences(rng: np.random.Generator, size: int, scale: float) ->
 
     The whole part of an exponential variable with mean ``scale`` is geometric: ``P[k or more] = exp(-k / scale)``.
     """
-    drawn = np.empty(size, dtype=np.int64)
+    numbers = np.empty(size, dtype=np.int64)
     for start in range(0, size, _AT_ONCE):
-        part = drawn[start : start + _AT_ONCE]
+        part = numbers[start : start + _AT_ONCE]
         pairs = (scale * rng.standard_exponential((len(part), 2))).astype(np.int64)
         np.subtract(pairs[:, 0], pairs[:, 1], out=part)
-    return drawn
+    return numbers
 
 
 def _largest_with_exponential_noise(rng: np.random.Generator, scores: np.ndarray, scale: float) -> np.ndarray:

@@ -12,14 +12,8 @@ from typing import Any
 import numpy as np
 
 from dpforest import __version__
-from dpforest.attacks import (
-    FALSE_POSITIVES,
-    Shadows,
-    most_area,
-    most_balanced_accuracy,
-    most_true_positives,
-)
-from dpforest.guarantee import RECORD_UNIT
+from dpforest.attacks import FALSE_POSITIVES, Shadows, most_area, most_true_positives
+from dpforest.guarantee import RECORD_UNIT, most_balanced_accuracy
 from fl_app.attack.inference import infer
 from fl_app.attack.informed import informed
 from fl_app.attack.lines import line
@@ -38,7 +32,7 @@ _MOST_RECORDS = 4000
 _BROKEN = {WITHOUT_NOISE: 0.55, "fext_published": 0.8}
 _ATTACKS = {
     OUTPUTS: "likelihood ratio of the outputs",
-    FILE: "likelihood ratio of outputs and of what the file says besides",
+    FILE: "likelihood ratio of outputs and of what else the file says",
 }
 
 

@@ -126,7 +126,7 @@ class Model:
 
 
 def _owners(forest: Forest | None, names: Mapping[int, str]) -> dict[int, str]:
-    """By client, the name of its trees; none where the trees are of all, or cannot be told apart."""
+    """By client, the name of its trees; none where the trees are of all, or cannot be distinguished."""
     found: Sequence[str] = [owner for owner in dict.fromkeys(forest.owners) if owner] if forest else []
     if not found:
         return {}

@@ -139,14 +139,14 @@ def _of_outputs(found: np.ndarray, y: np.ndarray, model: Model) -> np.ndarray:
 
 
 def _of_network(found: np.ndarray, model: Model) -> np.ndarray:
-    """What a network says besides its first choice: its second one."""
+    """What a network says after its first choice: its second one."""
     if not model.schema.is_classification:
         return np.empty((len(found), 0))
     return np.log(np.maximum(np.sort(found, axis=1)[:, -2:-1], _CERTAIN))
 
 
 def _of_files(model: Model, pools: Mapping[int, Pool]) -> dict[int, np.ndarray]:
-    """What forests say besides outputs of all records of each pool: by counts, and by thresholds; none of a network."""
+    """What else than outputs forests say of each pool's records: by counts, and by thresholds; none of a network."""
     # Trees that are no single client's have learned from all clients' records.
     alone = model.is_own or model.has_owners()
     groups = [[client] for client in pools] if alone else [list(pools)]

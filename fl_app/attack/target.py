@@ -13,7 +13,6 @@ import numpy as np
 from dpforest import __version__
 from dpforest.errors import DPForestError
 from fl_app.attack.model import Model, NoModel
-from fl_app.data import client_data
 from fl_app.engine.experiment import Experiment
 from fl_app.results.finished import FinishedRun, read_run
 from fl_app.results.run_folder import FAILED, client_names, failure_of, is_finished
@@ -144,12 +143,8 @@ class Target:
         )
 
     def _test_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        parts = [_client_rows(self.experiment, client, self.clients).test for client in range(self.clients)]
+        parts = [self.experiment.client_data(client, self.clients).test for client in range(self.clients)]
         return np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts])
-
-
-def _client_rows(experiment: Experiment, client: int, clients: int):  # type: ignore[no-untyped-def]
-    return client_data(experiment.source, experiment.partition, experiment.evaluation, client, clients)
 
 
 def _pools(experiment: Experiment, clients: int, folder: Path) -> dict[int, Pool]:
@@ -159,7 +154,7 @@ def _pools(experiment: Experiment, clients: int, folder: Path) -> dict[int, Pool
     try:
         for client, role in enumerate(experiment.roles(clients)):
             if role == "train":
-                rows = _client_rows(experiment, client, clients)
+                rows = experiment.client_data(client, clients)
                 others = rows.test if alike else rows.test.take([])
                 X = np.concatenate([rows.train.X, others.X])
                 pools[client] = Pool(X, np.concatenate([rows.train.y, others.y]), len(rows.train))

@@ -7,7 +7,6 @@ attacks get from what must break; what they do not get, a better attack may. The
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 EXAMPLES = """\
@@ -24,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Attack, print the tables and write them; exit code 1 if the run cannot be attacked."""
-    from dpforest.errors import DPForestError
     from fl_app.attack.measure import MODELS, attack
     from fl_app.attack.target import Target
     from fl_app.attack.text import attack_table
@@ -34,14 +32,10 @@ def execute(options: argparse.Namespace) -> int:
 
     quiet_frameworks()
     output = options.output or options.run / ATTACK
-    try:
-        found = attack(Target.of(options.run), MODELS if options.models is None else options.models)
-        write_attack(found, output)
-        if options.output is None:
-            add_statement(options.run)
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    found = attack(Target.of(options.run), MODELS if options.models is None else options.models)
+    write_attack(found, output)
+    if options.output is None:
+        add_statement(options.run)
     print(attack_table(found))
     print(f"\nwritten: {output}")
     return 0

@@ -1,7 +1,8 @@
 """``dpforest COMMAND``: one console for all commands; each is a module that is loaded when it is asked for.
 
 A command's module has a docstring, whose first sentence is what `dpforest COMMAND --help` begins with, ``EXAMPLES``,
-``add_arguments(parser)`` and ``execute(options)``, which returns the exit code.
+``add_arguments(parser)`` and ``execute(options)``, which returns the exit code. What it raises is said in one line; the
+exit code is then the module's ``FAILED``, or 1.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple
 
-from dpforest.errors import did_you_mean
+from dpforest.errors import DPForestError, did_you_mean
 
 _BROKEN_PIPE, _INTERRUPTED = 141, 130  # as shells report programs that SIGPIPE and SIGINT ended
 
@@ -98,7 +99,14 @@ def _execute(command: str, arguments: Sequence[str], prog: str | None = None) ->
     parser = command_parser(command, prog)
     options = parser.parse_intermixed_args(arguments)
     options.parser = parser
-    return int(import_module(COMMANDS[command].module).execute(options))
+    module = import_module(COMMANDS[command].module)
+    try:
+        return int(module.execute(options))
+    except BrokenPipeError:
+        raise
+    except (DPForestError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return int(getattr(module, "FAILED", 1))
 
 
 def _unknown(arguments: Sequence[str]) -> int:

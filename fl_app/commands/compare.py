@@ -39,39 +39,32 @@ def add_folders(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the table; exit code 1 if there is nothing to compare."""
-    from dpforest.errors import DPForestError
     from fl_app.report.answer import answer, in_words
     from fl_app.report.gather import gather
     from fl_app.report.tables import section_tables
     from fl_app.report.wanted import sought_in_words, split_wanted
     from fl_app.terminal.screen import screen_width
 
-    try:
-        folders, wanted = split_wanted(options.folders)
-        gathered = gather(folders)
-        for left_out in gathered.left_out:
-            print(left_out, file=sys.stderr)
-        if gathered.repeats:
-            print(
-                f"note: {gathered.repeats} run(s) with the configuration and seed of another one and other numbers: "
-                "other code, or noise that no seed gives; each seed counts once, with the mean of its runs",
-                file=sys.stderr,
-            )
-        if not gathered.sections:
-            print(f"error: no finished run in {', '.join(map(str, folders))}", file=sys.stderr)
-            return 1
-        for section in gathered.sections:
-            print(f"{section_tables(section)}\n")
-        answers = [answer(section, wanted) for section in gathered.sections]
-        print("\n\n".join(filter(None, [in_words(answers), sought_in_words(answers, screen_width())])))
-        if options.figures:
-            written = _draw(gathered, answers, options.figures)
-            print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
-    except BrokenPipeError:
-        raise
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    folders, wanted = split_wanted(options.folders)
+    gathered = gather(folders)
+    for left_out in gathered.left_out:
+        print(left_out, file=sys.stderr)
+    if gathered.repeats:
+        print(
+            f"note: {gathered.repeats} run(s) with the configuration and seed of another one and other numbers: "
+            "other code, or noise that no seed gives; each seed counts once, with the mean of its runs",
+            file=sys.stderr,
+        )
+    if not gathered.sections:
+        print(f"error: no finished run in {', '.join(map(str, folders))}", file=sys.stderr)
         return 1
+    for section in gathered.sections:
+        print(f"{section_tables(section)}\n")
+    answers = [answer(section, wanted) for section in gathered.sections]
+    print("\n\n".join(filter(None, [in_words(answers), sought_in_words(answers, screen_width())])))
+    if options.figures:
+        written = _draw(gathered, answers, options.figures)
+        print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,12 +26,8 @@ def execute(options: argparse.Namespace) -> int:
     from dpforest.errors import DPForestError
 
     failed = False
-    try:
-        check = _of_tables(options) if options.schema else _of_recordings(options)
-        files = list(_files(options.paths))
-    except DPForestError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    check = _of_tables(options) if options.schema else _of_recordings(options)
+    files = list(_files(options.paths))
     for file in files:
         try:
             lines, wrong = check(file)

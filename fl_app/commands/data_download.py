@@ -26,13 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Fetch; 0 when the files are there."""
     from fl_app.data.download import download
-    from fl_app.data.source import DataError
 
     try:
         print(download(options.name, options.to, options.url))
-    except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         print("\nstopped: run the same command again to go on", file=sys.stderr)
         return 130

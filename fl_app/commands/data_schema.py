@@ -34,16 +34,12 @@ def execute(options: argparse.Namespace) -> int:
     from fl_app.data.reading.table_file import SUFFIXES
 
     ask = _ask if sys.stdin.isatty() and sys.stdout.isatty() else None
-    try:
-        refuse_to_overwrite(options.out)
-        files = list(files_by_name(options.path, SUFFIXES, "client").values())
-        if options.from_data and len(files) > 1:
-            raise DPForestError(f"--from-data reads one file, and {options.path} has {len(files)}: name one")
-        text, notes = draft_schema(files[0], options.target, tuple(options.leave_out), options.from_data, ask)
-        options.out.write_text(text, encoding="utf-8")
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    refuse_to_overwrite(options.out)
+    files = list(files_by_name(options.path, SUFFIXES, "client").values())
+    if options.from_data and len(files) > 1:
+        raise DPForestError(f"--from-data reads one file, and {options.path} has {len(files)}: name one")
+    text, notes = draft_schema(files[0], options.target, tuple(options.leave_out), options.from_data, ask)
+    options.out.write_text(text, encoding="utf-8")
     notes += [f"columns of {files[0].name}, the first of {len(files)} files"] if len(files) > 1 else []
     print("\n".join([*notes, f"draft in {options.out}"]))
     if left := text.count(FILL_IN):

@@ -7,7 +7,6 @@ nested is the JSON of nested nodes of the LDP document, of forests only.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 EXAMPLES = """\
@@ -27,21 +26,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Write the file; exit code 1 if it cannot be made."""
-    from dpforest.errors import DPForestError
     from dpforest.forest import to_nested
     from dpforest.forest.json_format import write_json
     from dpforest.forest.onnx_graph import write_onnx
     from fl_app.results.model_file import load_model, onnx_of, require_forest
 
-    try:
-        model = load_model(options.model)
-        if options.to == "onnx":
-            write_onnx(onnx_of(model), options.out)
-        else:
-            write_json(to_nested(require_forest(model, "--to nested")), options.out)
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    model = load_model(options.model)
+    if options.to == "onnx":
+        write_onnx(onnx_of(model), options.out)
+    else:
+        write_json(to_nested(require_forest(model, "--to nested")), options.out)
     trees = getattr(model, "n_trees", None)
     print(f"{'a ' + type(model).__name__ if trees is None else f'{trees} trees'} in {options.out}")
     return 0

@@ -26,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Check, or serve until interrupted; exit code 1 if something is wrong."""
-    from dpforest.errors import DPForestError
     from fl_app.terminal.quiet import quiet_frameworks
     from fl_app.terminal.screen import log_to_screen
 
@@ -36,11 +35,7 @@ def execute(options: argparse.Namespace) -> int:
         sys.stdout.reconfigure(line_buffering=True)  # also into a file: whoever starts a service reads on
     quiet_frameworks()
     log_to_screen()
-    try:
-        return _check(options.config) if options.check else _serve(options)
-    except DPForestError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return _check(options.config) if options.check else _serve(options)
 
 
 def _check(path: Path) -> int:

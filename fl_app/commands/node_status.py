@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 EXAMPLES = """\
@@ -19,16 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the table; exit code 1 if the budget file cannot be read or believed."""
-    from dpforest.errors import DPForestError
     from fl_app.node.owner_file import OwnerFile
     from fl_app.node.status import node_status, write_csv
 
-    try:
-        status = node_status(OwnerFile.read(options.config))
-        if options.csv is not None:
-            write_csv(status, options.csv)
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    status = node_status(OwnerFile.read(options.config))
+    if options.csv is not None:
+        write_csv(status, options.csv)
     print(status.text())
     return 0

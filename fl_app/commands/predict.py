@@ -7,7 +7,6 @@ forest = dpforest.forest.load("forest.json"); forest.predict_proba(forest.schema
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from dpforest.errors import printable
@@ -30,25 +29,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Write the predictions; exit code 1 if there are none."""
-    from dpforest.errors import DPForestError
     from dpforest.files import written_whole
     from dpforest.texts import harmless_cell
     from fl_app.results.model_file import load_model
     from fl_app.results.prediction import predict_file
 
-    try:
-        model = load_model(options.model)
-        predictions, notes = predict_file(model, options.data, options.explain)
-        if model.schema.is_classification:
-            predictions["prediction"] = predictions["prediction"].map(harmless_cell)
-            if marked := [name for name in model.schema.classes if harmless_cell(name) != name]:
-                notes.append(f"note: class names that a spreadsheet would calculate are written with ': {marked}")
-        # Line ends of two characters, as in RFC 4180: then a name that holds one of them is quoted, and breaks no line.
-        with written_whole(options.out) as place:
-            predictions.to_csv(place, index=False, float_format="%.9g", lineterminator="\r\n")
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    model = load_model(options.model)
+    predictions, notes = predict_file(model, options.data, options.explain)
+    if model.schema.is_classification:
+        predictions["prediction"] = predictions["prediction"].map(harmless_cell)
+        if marked := [name for name in model.schema.classes if harmless_cell(name) != name]:
+            notes.append(f"note: class names that a spreadsheet would calculate are written with ': {marked}")
+    # Line ends of two characters, as in RFC 4180: then a name that holds one of them is quoted, and breaks no line.
+    with written_whole(options.out) as place:
+        predictions.to_csv(place, index=False, float_format="%.9g", lineterminator="\r\n")
     for note in notes:
         print(printable(note))
     print(f"{len(predictions)} rows in {options.out}")

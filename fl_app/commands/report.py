@@ -22,23 +22,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Write the report and print its answer; exit code 1 if there is nothing to report."""
-    from dpforest.errors import DPForestError
     from fl_app.report.answer import in_words
     from fl_app.report.gather import gather
     from fl_app.report.page import REPORT, write_page
     from fl_app.report.wanted import sought_in_words, split_wanted
     from fl_app.terminal.screen import screen_width
 
-    try:
-        folders, wanted = split_wanted(options.folders)
-        target: Path = options.out or folders[0]
-        gathered = gather(folders)
-        for left_out in gathered.left_out:
-            print(left_out, file=sys.stderr)
-        answers = write_page(gathered, target, wanted)
-    except (DPForestError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    folders, wanted = split_wanted(options.folders)
+    target: Path = options.out or folders[0]
+    gathered = gather(folders)
+    for left_out in gathered.left_out:
+        print(left_out, file=sys.stderr)
+    answers = write_page(gathered, target, wanted)
     print("\n\n".join(filter(None, [in_words(answers), sought_in_words(answers, screen_width())])))
     print(f"\nreport: {target / REPORT}")
     return 0

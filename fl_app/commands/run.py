@@ -102,14 +102,14 @@ def _show(options: argparse.Namespace, overrides: Sequence[str]) -> int:
     flags = [f"--{name}={value}" for name in ("cfg", "info", "package") if (value := getattr(options, name))]
     flags += ["--resolve"] * options.resolve + ["--hydra-help"] * options.hydra_help
     show = hydra.main(config_path=str(conf_folder()), config_name="config", version_base="1.3")(_nothing)
-    shown, given = io.StringIO(), sys.argv
+    printed, given = io.StringIO(), sys.argv
     sys.argv = [given[0], *flags, *overrides]
     try:
-        with contextlib.redirect_stdout(shown):
+        with contextlib.redirect_stdout(printed):
             show()
     finally:
         sys.argv = given
-        print(shown.getvalue(), end="")
+        print(printed.getvalue(), end="")
     return 0
 
 

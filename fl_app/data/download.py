@@ -199,7 +199,7 @@ def fetch(url: str, path: Path) -> None:
                 "free space and run the same command again"
             )
         etag = response.headers.get("ETag", "")
-        # a weak ETag does not promise equal bytes
+        # a weak ETag does not guarantee equal bytes
         same = etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified", "")
         version.write_text(same, encoding="utf-8")
         done = start

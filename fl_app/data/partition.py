@@ -201,7 +201,7 @@ def client_rows(source: DataSource, partition: Partition, client: int, clients: 
         return typed_rows(rows, source, partition, client, clients)
     if partition.kind == "overlap":
         rows = Rows.concat([source.load(subject) for subject in source.subjects()])
-        return rows.take(drawn_share(len(rows), partition, client))
+        return rows.take(sampled_share(len(rows), partition, client))
     return _division(source, partition, clients).of(client)
 
 
@@ -251,7 +251,7 @@ def typed_rows(rows: Rows, source: DataSource, partition: Partition, client: int
     return rows.take(np.isin(rows.y, kept))
 
 
-def drawn_share(n: int, partition: Partition, client: int) -> np.ndarray:
+def sampled_share(n: int, partition: Partition, client: int) -> np.ndarray:
     """Positions that a client draws for itself of ``n`` rows, ascending (kind ``overlap``)."""
     rng = np.random.default_rng([partition.seed, client])
     return np.sort(rng.permutation(n)[: max(1, round(partition.share * n))])
@@ -307,11 +307,11 @@ def _division(source: DataSource, partition: Partition, clients: int) -> _Divisi
             array.flags.writeable = False
         return _Division(rows, np.cumsum(np.bincount(owner, minlength=clients)))
 
-    return _recent.get(repr((source.fingerprint(source.subjects()), partition, clients)), divide)
+    return recent.get(repr((source.fingerprint(source.subjects()), partition, clients)), divide)
 
 
 # A copy of the whole data set each.
-_recent: Recent[_Division] = Recent(500_000_000, lambda division: division.bytes)
+recent: Recent[_Division] = Recent(500_000_000, lambda division: division.bytes)
 
 
 @dataclass(frozen=True, eq=False)

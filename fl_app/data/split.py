@@ -18,8 +18,8 @@ from fl_app.data.partition import (
     client_subjects,
     device_subject,
     device_subjects,
-    drawn_share,
     group_subjects,
+    sampled_share,
     typed_rows,
 )
 from fl_app.data.source import DataError, DataSettings, DataSource, Rows, check_choice
@@ -231,7 +231,7 @@ def _overlapping(
     train, held_out = split_rows(rows, evaluation, is_classification, 0)
     mine = slice(client, None, clients)
     return ClientData(
-        train.take(drawn_share(len(train), partition, client)),
+        train.take(sampled_share(len(train), partition, client)),
         held_out.take(np.arange(len(held_out))[mine]),
         public.take(np.arange(len(public))[mine]),
     )
@@ -323,7 +323,7 @@ def client_data(
         mask = _public(rows, evaluation, is_classification, client) if is_test else np.zeros(len(rows), dtype=bool)
         return ClientData(none, rows.take(~mask) if role == "test" else none, rows.take(mask))
 
-    return _recent.get(repr((source.fingerprint(whose), partition, evaluation, client, clients)), build)
+    return recent.get(repr((source.fingerprint(whose), partition, evaluation, client, clients)), build)
 
 
 def node_data(source: DataSource, path: Any, client: int, clients: int, secret: bytes) -> ClientData:
@@ -358,7 +358,7 @@ def node_data(source: DataSource, path: Any, client: int, clients: int, secret: 
         is_test = np.array([_falls_to_test(origin, secret) for _, origins in parts for origin in origins], dtype=bool)
         return ClientData(rows.take(~is_test), rows.take(is_test), rows.take([]))
 
-    return _recent.get(repr(("node", own.fingerprint(whose), secret)), build)
+    return recent.get(repr(("node", own.fingerprint(whose), secret)), build)
 
 
 def _falls_to_test(origin: bytes, secret: bytes) -> bool:
@@ -384,7 +384,7 @@ def _bytes(data: ClientData) -> int:
 
 
 # A sweep comes back to the same clients again and again, in any worker: half a gigabyte a process.
-_recent: Recent[ClientData] = Recent(500_000_000, _bytes)
+recent: Recent[ClientData] = Recent(500_000_000, _bytes)
 
 
 def _check_combination(source: DataSource, partition: Partition, evaluation: Evaluation) -> None:

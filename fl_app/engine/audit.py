@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from fl_app.data import client_data
 from fl_app.engine.experiment import ConfigurationError, Experiment
 from strategies.audit import Subject
 
@@ -31,7 +30,7 @@ def subject_of(experiment: Experiment) -> Subject:
     trains = [client for client, role in enumerate(experiment.roles(clients)) if role == "train"]
     rows = []
     for client in trains[:_MOST_OTHERS]:
-        train = client_data(experiment.source, experiment.partition, experiment.evaluation, client, clients).train
+        train = experiment.client_data(client, clients).train
         rows.append((train.X[:_MOST_ROWS], train.y[:_MOST_ROWS]))
     public = task.public_rows() if task.public_rows else None
     noise: Literal["seeded", "secure"] = "secure" if experiment.noise == "secure" else "seeded"

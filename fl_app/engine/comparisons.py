@@ -38,7 +38,7 @@ def add_comparison_runs(run: Run, grid: Grid, nodes: dict[int, int] | None) -> N
         for row in run.clients:
             if row["client"] in scores:
                 row[f"{primary}_{name}"] = scores[row["client"]]
-        run.metrics.setdefault("beside", {})[name] = {
+        run.metrics.setdefault("comparison_methods", {})[name] = {
             primary: other.metrics.get(primary),
             "guarantee": other.privacy["guarantee"],
             "seconds": other.metrics["seconds"],

@@ -17,7 +17,17 @@ from dpforest.ledger import Budget
 from dpforest.schema import Schema
 from dpforest.settings import Positive, Range, Says, Seed, Settings, quoted
 from dpforest.texts import BadText, check_plain, parse_json
-from fl_app.data import DataSource, Evaluation, Partition, build_source, client_roles, client_schema, public_rows
+from fl_app.data import (
+    ClientData,
+    DataSource,
+    Evaluation,
+    Partition,
+    build_source,
+    client_data,
+    client_roles,
+    client_schema,
+    public_rows,
+)
 from strategies.federation.cohort import Cohort, choose_cohort
 from strategies.method import Method, Protection, Task
 from strategies.plan import check_task
@@ -218,6 +228,10 @@ class Experiment(Settings):
                 raise ConfigurationError("evaluation=subject needs subjects known to the server; nodes hold one each")
             return ["train"] * clients
         return client_roles(self.source, self.partition, self.evaluation, clients)
+
+    def client_data(self, client: int, clients: int) -> ClientData:
+        """The rows of one of so many clients, as `fl_app.data.client_data`."""
+        return client_data(self.source, self.partition, self.evaluation, client, clients)
 
     def cohort(self, nodes: Mapping[int, int], connected: int) -> Cohort:
         """Which nodes take part, and for what.

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from flwr.app import Context
 
-from fl_app.data import DataError, DataSource, client_data, node_data
+from fl_app.data import DataError, DataSource, node_data
 from fl_app.data.sources.table import TableSource
 from fl_app.engine.experiment import Experiment
 from fl_app.engine.node_state import node_secret
@@ -97,7 +97,7 @@ class ExperimentHost(Host[Experiment]):
     ) -> tuple[np.ndarray, np.ndarray]:
         own = context.node_config.get("data-path")
         if is_simulated(context) and own is None:
-            data = client_data(plan.source, plan.partition, plan.evaluation, client, clients)
+            data = plan.client_data(client, clients)
         else:
             data = node_data(plan.source, own, client, clients, node_secret(context.node_config))
         rows = data.train if part == "train" else data.test

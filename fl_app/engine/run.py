@@ -15,7 +15,7 @@ from dpforest.guarantee import PrivacyUnit
 from dpforest.schema import Schema
 from fl_app.data import describe_clipped, describe_dropped, is_large, user_type
 from fl_app.engine.experiment import Experiment
-from strategies.federation.evaluation import Evaluation, Joint, joint
+from strategies.federation.evaluation import Evaluation, Joint
 from strategies.federation.result import Exchange, Failure, FederatedResult
 from strategies.federation.strategy import MethodStrategy
 from strategies.federation.traffic import Traffic
@@ -112,11 +112,10 @@ def _row(exchange: Exchange) -> dict[str, Any]:
     }
     if exchange.evaluating is None:
         return row
-    if exchange.evaluation:
-        together = joint(exchange.evaluation)
-        row |= together.metrics
-        if "scores" in together.sums:
-            row["confusion"] = "; ".join(" ".join(map(str, line)) for line in confusion_matrix(together.sums))
+    if pooled := exchange.joint:
+        row |= pooled.metrics
+        if "scores" in pooled.sums:
+            row["confusion"] = "; ".join(" ".join(map(str, line)) for line in confusion_matrix(pooled.sums))
     return row | _evaluation_traffic(exchange.evaluating)
 
 
@@ -143,7 +142,8 @@ def _words(row: dict[str, Any], side: ServerSide[Any]) -> str:
 
 def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[str, Any]]) -> dict[str, Any]:
     evaluations, schema = result.evaluation, result.side.task.schema
-    metrics = _test_metrics(evaluations, schema) if evaluations else {}
+    pooled = result.exchanges[-1].joint
+    metrics = _test_metrics(evaluations, pooled, schema) if pooled else {}
     metrics |= {
         "clients": len(result.cohort.train),
         "rounds": len(rows),
@@ -165,27 +165,26 @@ def _metrics(experiment: Experiment, result: FederatedResult, rows: list[dict[st
     return finite(metrics | facts | {"trained": trained} | missing, "metrics")
 
 
-def _test_metrics(evaluations: list[Evaluation], schema: Schema) -> dict[str, Any]:
-    together = joint(evaluations)
-    metrics: dict[str, Any] = {**together.metrics, "test_rows": max(count_rows(together.sums), 0)}
+def _test_metrics(evaluations: list[Evaluation], pooled: Joint, schema: Schema) -> dict[str, Any]:
+    metrics: dict[str, Any] = {**pooled.metrics, "test_rows": max(count_rows(pooled.sums), 0)}
     if schema.is_classification:
         metrics["classes"] = list(schema.classes)
     if any(each.release for each in evaluations):
-        return metrics | {"intervals": {name: list(ends) for name, ends in together.intervals.items()}}
-    return metrics | _exact_metrics(evaluations, together)
+        return metrics | {"intervals": {name: list(ends) for name, ends in pooled.intervals.items()}}
+    return metrics | _exact_metrics(evaluations, pooled)
 
 
-def _exact_metrics(evaluations: list[Evaluation], together: Joint) -> dict[str, Any]:
+def _exact_metrics(evaluations: list[Evaluation], pooled: Joint) -> dict[str, Any]:
     """What the noise of single clients, or cells, would drown."""
     metrics: dict[str, Any] = {}
-    primary = primary_metric(together.metrics).name
-    if primary not in together.metrics:
+    primary = primary_metric(pooled.metrics).name
+    if primary not in pooled.metrics:
         log.warning("no %s: it is not defined for these test rows", primary)
     of_clients = [joint_metrics([each.sums]) for each in evaluations]
     if scores := [own[primary] for own in of_clients if primary in own]:
         metrics |= {"worst_client": min(scores), "best_client": max(scores)}
-    if "confusion" in together.sums:
-        metrics["confusion"] = confusion_matrix(together.sums)
+    if "confusion" in pooled.sums:
+        metrics["confusion"] = confusion_matrix(pooled.sums)
     return metrics
 
 

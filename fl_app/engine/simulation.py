@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 # Messages of a simulation that are under way at once.
 _WINDOW = 64
 _POLL = 0.02  # seconds
-_START = 300  # seconds that the engine may take to start; on a busy machine it takes a minute
+START = 300  # seconds that the engine may take to start; on a busy machine it takes a minute
 _END = 60  # seconds that the engine may take to end: a process that ends before it may die of that
 
 
@@ -146,9 +146,9 @@ class SimulationSession:
     def __enter__(self) -> Grid:
         log.info("starting a simulation of %d nodes (10 to 20 s)", self.nodes)
         self._thread.start()
-        self._in_time = self._ready.wait(_START)
+        self._in_time = self._ready.wait(START)
         if self._grid is None:
-            reason = " ".join(str(self._error).split()) if self._in_time else f"nothing for {_START} s"
+            reason = " ".join(str(self._error).split()) if self._in_time else f"nothing for {START} s"
             raise SimulationFailed(f"the simulation did not start ({reason}): {self._remedy()}") from self._error
         return self._grid
 

@@ -98,7 +98,7 @@ class Forecast:
     experiment : Experiment
         As it was asked for.
     clients, rows : int
-        Clients, and rows that the schema promises of each.
+        Clients, and rows of each by the schema.
     protection : str
         Unit and trust.
     refused : str

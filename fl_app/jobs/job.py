@@ -23,7 +23,7 @@ from fl_app.jobs.record import add_statement, run_job
 from fl_app.jobs.settings import EngineSettings, RunSettings
 from fl_app.jobs.sweep_folder import experiment_key
 from fl_app.results.attack import ATTACK, write_attack
-from fl_app.results.mlflow import build_tracker
+from fl_app.results.mlflow import MlflowTracker, build_tracker
 from fl_app.results.run_folder import is_failed_try, write_failure
 from fl_app.terminal.quiet import quiet_frameworks
 from fl_app.terminal.screen import log_to_screen
@@ -57,7 +57,7 @@ def perform(
     """Run an experiment on an engine, into its folder and where its configuration keeps track of runs."""
     experiment.method.requires(experiment.method.name)
     experiment.source.schema()  # a file that is no schema is refused before a simulation starts
-    tracker = build_tracker(config.tracking, sweep, (sweep or output).absolute().parent)
+    tracker = tracker_of(config, output, sweep)
     settings = EngineSettings.from_mapping(config.engine, "engine")
     own = RunSettings(config.output, config.objective, config.attack_models)
     grid, nodes = engine.grid(settings, experiment.partition.count(experiment.source))
@@ -66,12 +66,17 @@ def perform(
     return run_job(experiment, grid, output, nodes, overrides, on_round, tracker, measure)
 
 
+def tracker_of(config: DictConfig, folder: Path, sweep: Path | None = None) -> MlflowTracker | None:
+    """Where a configuration keeps track of a run in that folder, or of its sweep; a local place lies next to it."""
+    return build_tracker(config.tracking, sweep, (sweep or folder).absolute().parent)
+
+
 def track_failure(config: DictConfig, folder: Path, sweep: Path | None = None) -> None:
     """Log a run that failed where its configuration keeps track of runs."""
     if not is_failed_try(folder):
         return
     try:
-        if tracker := build_tracker(config.tracking, sweep, (sweep or folder).absolute().parent):
+        if tracker := tracker_of(config, folder, sweep):
             tracker.log_failed(folder)
     except DPForestError as error:
         log.warning("%s", error)
@@ -94,7 +99,7 @@ def _attack(folder: Path, models: int) -> None:
 
 
 @contextmanager
-def failure_shown(overrides: Sequence[str], folder: Path | None, failures: list[str]) -> Iterator[None]:
+def report_failure(overrides: Sequence[str], folder: Path | None, failures: list[str]) -> Iterator[None]:
     """Say why a run failed, in its folder too, and let the sweep go on."""
     try:
         yield
@@ -153,7 +158,7 @@ class RunAlone:
         folder, overrides = Path(hydra.runtime.output_dir), list(hydra.overrides.task)
         failures: list[str] = []
         value = math.nan
-        with failure_shown(overrides, folder, failures):
+        with report_failure(overrides, folder, failures):
             experiment = sweep_experiment(config)
             key = experiment_key(experiment.to_dict())
             if key in self.done:

@@ -21,7 +21,7 @@ from dpforest.guarantee import PrivacyUnit
 from dpforest.ledger import rounded_up
 from fl_app.engine.experiment import Experiment, Privacy
 from fl_app.jobs.engine import WarmEngine
-from fl_app.jobs.job import failure_shown
+from fl_app.jobs.job import report_failure
 from fl_app.jobs.names import free_place, run_names
 from fl_app.jobs.record import run_job
 from fl_app.jobs.settings import EngineSettings
@@ -96,7 +96,7 @@ def run_references(folder: Path, tracking: DictConfig, bars: Bars) -> None:
     bars.sweep(len(wanted))
     with WarmEngine() as engine, one_line_a_run():
         for number, (experiment, overrides, name) in enumerate(zip(wanted, asked, run_names(asked), strict=True), 1):
-            with failure_shown(overrides, None, []), bars.run(_words(experiment)):
+            with report_failure(overrides, None, []), bars.run(_words(experiment)):
                 clients = experiment.partition.count(experiment.source)
                 grid, nodes = engine.grid(EngineSettings(kind="in_process"), clients)
                 tracker = build_tracker(tracking, folder, folder.absolute().parent)

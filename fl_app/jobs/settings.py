@@ -72,7 +72,7 @@ class TrackingSettings(Settings):
 
 @dataclass(frozen=True)
 class ReportSettings(Settings):
-    """What the report of a sweep says besides.
+    """What the report of a sweep also says.
 
     Parameters
     ----------

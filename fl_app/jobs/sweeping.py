@@ -15,7 +15,7 @@ from fl_app.config.compose import load_config, load_run, quoted, to_experiment
 from fl_app.engine.experiment import ConfigurationError, Experiment
 from fl_app.jobs.engine import WarmEngine
 from fl_app.jobs.expansion import expand, sweep_config
-from fl_app.jobs.job import RunAlone, failure_shown, objective, perform, sweep_experiment, track_failure
+from fl_app.jobs.job import RunAlone, objective, perform, report_failure, sweep_experiment, track_failure, tracker_of
 from fl_app.jobs.launchers import BASIC, chosen, launch, search
 from fl_app.jobs.names import free_place, run_names
 from fl_app.jobs.progress import Progress
@@ -23,7 +23,6 @@ from fl_app.jobs.record import default_output, output_base
 from fl_app.jobs.references import run_references
 from fl_app.jobs.settings import RunSettings
 from fl_app.jobs.sweep_folder import COMMAND, Missing, resume_command
-from fl_app.results.mlflow import build_tracker
 from fl_app.results.rows import write_results
 from fl_app.results.run_folder import OutputError, failure_of, is_failed_try, is_finished
 from fl_app.terminal.screen import Bars, one_line_a_run
@@ -45,7 +44,7 @@ def run_single(overrides: Sequence[str], engine: WarmEngine, bars: Bars) -> bool
             f"dpforest report FOLDER report.target={config.report.target}"
         )
     output = Path(config.output).expanduser() if config.output else None
-    with bars.run(_words(config)), failure_shown(overrides, None, failures):
+    with bars.run(_words(config)), report_failure(overrides, None, failures):
         experiment = to_experiment(config)
         output = output or default_output(experiment, output_base())
         perform(config, experiment, output, overrides, engine, on_round=bars.round)
@@ -128,7 +127,7 @@ class Sweep:
     def _run_one(self, overrides: Sequence[str], number: int, progress: Progress) -> None:
         output = self._place(self.folder / self._names[number])
         failed = len(self.failures)
-        with failure_shown(overrides, output, self.failures):
+        with report_failure(overrides, output, self.failures):
             config, output = self._composed(overrides, number)
             with self._bars.run(f"run {number + 1} of {len(self._runs)}: {_words(config)}"):
                 if experiment := self._wanted(config, overrides):
@@ -151,7 +150,7 @@ class Sweep:
         launched: dict[Path, list[str]] = {}
         for number, overrides in enumerate(self._runs):
             output = self._place(self.folder / self._names[number], launched)
-            with failure_shown(overrides, output, self.failures):
+            with report_failure(overrides, output, self.failures):
                 config, output = self._composed(overrides, number, launched)
                 if self._wanted(config, overrides):
                     launched[output] = overrides
@@ -252,7 +251,7 @@ class Sweep:
     def _track(self) -> None:
         """Log what the sweep has left, where its configuration keeps track of runs."""
         try:
-            if tracker := build_tracker(self.config.tracking, self.folder, self.folder.absolute().parent):
+            if tracker := tracker_of(self.config, self.folder, self.folder):
                 tracker.log_sweep(is_whole=not self.failures)
         except DPForestError as error:
             log.warning("%s", error)

@@ -125,7 +125,7 @@ def check_bundle(app: str, version: str) -> None:
         )
 
 
-def serve(owner: OwnerFile, address: str, insecure: bool, until: Callable[[], bool] = lambda: False) -> None:
+def serve(owner: OwnerFile, address: str, insecure: bool) -> None:
     """Be a node until interrupted.
 
     Parameters
@@ -135,8 +135,6 @@ def serve(owner: OwnerFile, address: str, insecure: bool, until: Callable[[], bo
         ``HOST:PORT`` of the SuperLink.
     insecure : bool
         Without TLS.
-    until : callable of () to bool
-        Asked between messages whether to end.
 
     Raises
     ------
@@ -154,7 +152,7 @@ def serve(owner: OwnerFile, address: str, insecure: bool, until: Callable[[], bo
             number = _open(connection)
             with written_whole(known) as partial:
                 partial.write_text(str(number), encoding="ascii")
-            _answer_all(connection, number, WarmNode(owner), until)
+            _answer_all(connection, number, WarmNode(owner))
         finally:
             connection.close()
 
@@ -167,10 +165,10 @@ def _read_id(path: Path) -> int | None:
         return None
 
 
-def _answer_all(connection: Connection, number: int, node: WarmNode, until: Callable[[], bool]) -> None:
+def _answer_all(connection: Connection, number: int, node: WarmNode) -> None:
     last = time.monotonic()
     log.info("node %d of the SuperLink at %s answers", number, connection.address)
-    while not until():
+    while True:
         try:
             if (incoming := _insist(connection, connection.receive)) is not None:
                 _insist(connection, partial(connection.reply, node.answer(incoming, number)))

@@ -91,4 +91,4 @@ def _question(run: FinishedRun) -> list[Any]:
 
 def _numbers(run: FinishedRun) -> dict[str, Any]:
     """What a run reached, without the time that it took."""
-    return {key: value for key, value in run.metrics.items() if key not in ("seconds", "beside")}
+    return {key: value for key, value in run.metrics.items() if key not in ("seconds", "comparison_methods")}

@@ -99,10 +99,10 @@ def _disclosure(run: FinishedRun, others: str) -> Disclosure:
 
 def _metrics_with_noise(run: FinishedRun, intervals: dict[str, list[float]]) -> str:
     labels = {metric.name: metric.label for metric in metrics_of()}
-    shown = [
+    parts = [
         f"{labels[name]} {run.metrics[name]:.4g} [{low:.4g}, {high:.4g}]" for name, (low, high) in intervals.items()
     ]
-    return f"{', '.join(shown)}: the exact ones lie there in {100 * COVERAGE:g} % of such runs"
+    return f"{', '.join(parts)}: the exact ones lie there in {100 * COVERAGE:g} % of such runs"
 
 
 def _protected_by(protection: Protection) -> str:

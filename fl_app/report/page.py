@@ -134,7 +134,7 @@ def write_page(gathered: Gathered, target: Path, wanted: Wanted | None = None) -
     environment = Environment(
         loader=PackageLoader("fl_app.report", "."),
         autoescape=True,
-        finalize=_shown,
+        finalize=_displayed,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -171,7 +171,7 @@ def _link(target: Path, file: Path) -> str:
     return quote(os.path.relpath(file.absolute(), target).replace(os.sep, "/"))
 
 
-def _shown(value: Any) -> Any:
+def _displayed(value: Any) -> Any:
     """A value of the page; names of others, but not what is markup already, without escape codes."""
     return printable(str(value), but="\n") if isinstance(value, Path) or type(value) is str else value
 

@@ -69,7 +69,7 @@ def _protections(run: FinishedRun, entries: list[Entry]) -> Iterator[Protection]
 def percent(share: float) -> str:
     """A share in per cent, rounded up; never 100 for what is less."""
     for digits in (1, 3, 6):
-        shown = math.ceil(share * 10 ** (digits + 2)) / 10**digits
-        if shown < 100:
-            return f"{shown:.{digits}f} per cent"
+        rounded = math.ceil(share * 10 ** (digits + 2)) / 10**digits
+        if rounded < 100:
+            return f"{rounded:.{digits}f} per cent"
     return "100 per cent"

@@ -159,11 +159,11 @@ def _never_predicted(section: Section) -> Iterator[Remark]:
             counted = [metrics for metrics in counted if "confusion" in metrics]
             if not counted:
                 continue
-            together = np.sum([metrics["confusion"] for metrics in counted], axis=0)
+            pooled = np.sum([metrics["confusion"] for metrics in counted], axis=0)
             never = [
                 name
                 for name, true, predicted in zip(
-                    counted[0]["classes"], together.sum(axis=1), together.sum(axis=0), strict=True
+                    counted[0]["classes"], pooled.sum(axis=1), pooled.sum(axis=0), strict=True
                 )
                 if true and not predicted
             ]

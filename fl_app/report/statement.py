@@ -135,8 +135,8 @@ def _clients(ledgers: Sequence[WhoseLedger]) -> list[Clients]:
     found = []
     for ledger, names in ledgers:
         releases = releases_of(ledger)
-        shown = releases[:_MOST_LINES]
-        found.append(Clients(_ranges(names), len(names), shown, len(releases) - len(shown)))
+        listed = releases[:_MOST_LINES]
+        found.append(Clients(_ranges(names), len(names), listed, len(releases) - len(listed)))
     return found
 
 

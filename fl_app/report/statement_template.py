@@ -199,7 +199,7 @@ figcaption { color: var(--soft); font-size: .875rem; }
 <table class="facts"><tbody>
 <tr><th scope="row">The run</th><td>dpforest {{ run.privacy.dpforest or "of a version that did not record its number" }}, method {{ run.method }}, {{ run.metrics.rounds | int }} round{{ "s" if run.metrics.rounds != 1 }}</td></tr>
 <tr><th scope="row">This page</th><td>dpforest {{ made_by }}{% for library, number in versions %}, {{ library }} {{ number }}{% endfor %}</td></tr>
-<tr><th scope="row">Mechanisms</th><td>In dpforest’s own methods, a proof stands beside each mechanism in the source, with a statistical test that fails when the noise is halved. Methods of other packages bring their own.</td></tr>
+<tr><th scope="row">Mechanisms</th><td>In dpforest’s own methods, a proof stands with each mechanism in the source, with a statistical test that fails when the noise is halved. Methods of other packages bring their own.</td></tr>
 </tbody></table>
 
 <h2>8. For the organisation to answer</h2>

@@ -43,7 +43,7 @@ class Interval:
         return self.n < ENOUGH_SEEDS
 
     @property
-    def shown(self) -> tuple[float, float]:
+    def spread(self) -> tuple[float, float]:
         """The ends to show: those of the interval inside the limits, or of few values the least and the greatest."""
         ends = (min(self.values), max(self.values)) if self.is_range and self.values else (self.low, self.high)
         low, high = np.clip(ends, *self.limits)
@@ -52,7 +52,7 @@ class Interval:
     @property
     def words(self) -> str:
         """The mean with what is shown of its spread: a range in brackets, an interval behind a sign."""
-        low, high = self.shown
+        low, high = self.spread
         if self.n < 2 or math.isnan(low):
             return decimals(self.mean)
         if self.is_range:

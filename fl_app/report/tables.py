@@ -12,7 +12,7 @@ from fl_app.terminal.screen import screen_width
 
 
 def section_tables(section: Section) -> str:
-    """The tables of runs that may be compared: settings, and what their methods have besides."""
+    """The tables of runs that may be compared: settings, and what their methods add."""
     tables = [comparison_table(section.runs, screen_width())] if section.has_scores else []
     tables += [stability_table(section), *(table(section, screen_width()) for table in TABLES.values())]
     return "\n\n".join(filter(None, [section.title, *tables, _papers(section), section.note]))

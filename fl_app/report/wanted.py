@@ -15,6 +15,7 @@ from dpforest.settings import quoted
 from fl_app.report.statistics import FEWEST_SEEDS
 from fl_app.results.finished import PRIVATE
 from fl_app.results.text import columns, decimals, human_bytes
+from strategies.method import Scope
 
 if TYPE_CHECKING:
     from fl_app.report.answer import Answer, Contender
@@ -155,7 +156,13 @@ class Sought:
         """A sentence a panel."""
         if self.why:
             return [self.why]
-        return [self._panel_words(panel) for panel in self.panels]
+        own = next((other for other in self.answer.references if other.scope is Scope.ALONE), None)
+        alone = []
+        if own is not None and own.score.mean >= self.score:
+            alone = [
+                f"Each client alone, without privacy and sending nothing, reaches it: {own.setting}, {own.score.words}."
+            ]
+        return [*(self._panel_words(panel) for panel in self.panels), *alone]
 
     def _panel_words(self, panel: PanelReach) -> str:
         text = f"For {self.said} per {panel.panel}: "
@@ -252,8 +259,8 @@ def _reach(answer: Answer, at: dict[float, Contender], score: float) -> Reach | 
     least = next((epsilon for epsilon, own in at.items() if own.score.mean >= score), None)
     if least is None:
         return None
-    shown = {epsilon: own.score.shown if own.score.n > 1 else (own.score.mean,) * 2 for epsilon, own in at.items()}
-    could_be = tuple(next((e for e, ends in shown.items() if ends[end] >= score), None) for end in (1, 0))
+    spreads = {epsilon: own.score.spread if own.score.n > 1 else (own.score.mean,) * 2 for epsilon, own in at.items()}
+    could_be = tuple(next((e for e, ends in spreads.items() if ends[end] >= score), None) for end in (1, 0))
     below = max((epsilon for epsilon in at if epsilon < least), default=None)
     loses = next((epsilon for epsilon, own in at.items() if epsilon > least and own.score.mean < score), None)
     frame, own = answer.section.frame, at[least]

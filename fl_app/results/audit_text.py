@@ -8,7 +8,7 @@ from dpforest.audit import Found
 from dpforest.ledger import rounded_up
 from strategies.audit import MethodAudit
 
-_SHOWN = 8  # releases
+_MOST_RELEASES = 8  # releases
 
 
 def audit_lines(found: MethodAudit) -> Iterator[str]:
@@ -55,13 +55,13 @@ def _of_all(found: MethodAudit) -> Iterator[str]:
 def _of_releases(found: MethodAudit) -> Iterator[str]:
     """Those of which most was seen."""
     clearest = sorted(found.releases, key=lambda release: (-release.violated, -release.lower_bound / release.claim))
-    for release in clearest[:_SHOWN]:
+    for release in clearest[:_MOST_RELEASES]:
         claim = rounded_up(release.claim, 4)
         yield (
             f"             {release.what}: epsilon {release.lower_bound:.3f} of {claim}; "
             f"with half the noise {release.half_noise:.3f}"
         )
-    if (more := len(clearest) - _SHOWN) > 0:
+    if (more := len(clearest) - _MOST_RELEASES) > 0:
         yield f"             and {more} more, of which less was seen"
 
 

@@ -83,7 +83,7 @@ class LedgerCheck:
 
     @cached_property
     def remarks(self) -> list[str]:
-        """What a reader has to know besides."""
+        """What else a reader has to know."""
         found = [
             f"{claim.name}: by sensitivity and scale, more was spent than is written down for {what!r}"
             for claim in self.claims[:-1]

@@ -97,7 +97,7 @@ class MlflowTracker:
             client.set_terminated(logged, "FAILED", ended)
 
     def log_sweep(self, is_whole: bool) -> None:
-        """Log what a sweep leaves besides its runs: tables, the report and its figures; and that it has ended.
+        """Log what a sweep leaves in addition to its runs: tables, the report and its figures; and that it has ended.
 
         Raises
         ------

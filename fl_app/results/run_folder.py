@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -24,8 +24,10 @@ from dpforest import __version__
 from dpforest.errors import DPForestError, one_line
 from dpforest.files import written_whole
 from dpforest.forest.json_format import write_json
-from fl_app.engine.experiment import Experiment
-from fl_app.engine.run import Run
+
+if TYPE_CHECKING:
+    from fl_app.engine.experiment import Experiment
+    from fl_app.engine.run import Run
 
 FAILED = "FAILED.txt"
 FOREST = "forest.json"

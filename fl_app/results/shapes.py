@@ -15,7 +15,7 @@ from strategies.metrics import metrics_of
 
 _LARGEST = 1e150  # squares of such numbers can still be added up
 _LONGEST = 4096  # characters of a text, which may be a path
-_SHOWN = 60
+_MOST_CHARACTERS = 60
 _MISSING = object()
 
 
@@ -132,7 +132,7 @@ _METRICS = {
     "owner_accuracy": _of_numbers(_NUMBERS),
     "memorization_rate": _of_numbers(_each(_SCORE, dict, "a mapping to numbers")),
     "noise": _each(_MAPPING, dict, "a mapping to what the noise of each kind was"),
-    "beside": _each(_MAPPING, dict, "a mapping to what each method reached"),
+    "comparison_methods": _each(_MAPPING, dict, "a mapping to what each method reached"),
     **dict.fromkeys(("epsilon_a_round", "epsilon_counted"), _EPSILON),
     "left_out": _each(_TEXT, dict, "a mapping to text"),
     "ended_early": _TEXT,
@@ -342,7 +342,7 @@ def _check(place: str, plain: Mapping[str, Any], shapes: Mapping[str, Shape], ne
 
 
 def _misshapen(place: str, key: str, value: Any, shape: Shape) -> Misshapen:
-    return Misshapen(f"{place}: {key} is {one_line(ascii(value), _SHOWN)}, and must be {shape.words}")
+    return Misshapen(f"{place}: {key} is {one_line(ascii(value), _MOST_CHARACTERS)}, and must be {shape.words}")
 
 
 def _check_values(place: str, plain: Any) -> None:
@@ -352,21 +352,21 @@ def _check_values(place: str, plain: Any) -> None:
             _check_text(place, value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             if _LARGEST < abs(value) < math.inf:
-                raise Misshapen(f"{place}: {one_line(str(value), _SHOWN)} is larger than any number there")
+                raise Misshapen(f"{place}: {one_line(str(value), _MOST_CHARACTERS)} is larger than any number there")
         elif value is not None and not isinstance(value, bool):
-            raise Misshapen(f"{place}: {one_line(ascii(value), _SHOWN)} is no text, number, list or mapping")
+            raise Misshapen(f"{place}: {one_line(ascii(value), _MOST_CHARACTERS)} is no text, number, list or mapping")
 
 
 def _check_text(place: str, text: str) -> None:
     if len(text) > _LONGEST or any("\ud800" <= character <= "\udfff" for character in text):
-        raise Misshapen(f"{place}: {one_line(ascii(text), _SHOWN)} is longer than {_LONGEST}, or not text")
+        raise Misshapen(f"{place}: {one_line(ascii(text), _MOST_CHARACTERS)} is longer than {_LONGEST}, or not text")
 
 
 def _values(place: str, plain: Any) -> Iterator[Any]:
     if isinstance(plain, Mapping):
         for key, value in plain.items():
             if not isinstance(key, str):
-                raise Misshapen(f"{place}: {one_line(ascii(key), _SHOWN)} is a key, and must be text")
+                raise Misshapen(f"{place}: {one_line(ascii(key), _MOST_CHARACTERS)} is a key, and must be text")
             yield key
             yield from _values(place, value)
     elif isinstance(plain, list):

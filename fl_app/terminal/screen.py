@@ -58,17 +58,17 @@ def log_to_screen(level: int = logging.INFO) -> None:
 def one_line_a_run() -> Iterator[None]:
     """On a terminal, leave what single runs say to their own logs; elsewhere every line is kept."""
 
-    def is_shown(record: logging.LogRecord) -> bool:
+    def is_wanted(record: logging.LogRecord) -> bool:
         return record.levelno >= logging.WARNING or record.name == _OURS[0] or not console.is_terminal
 
     handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, _ScreenHandler)]
     for handler in handlers:
-        handler.addFilter(is_shown)
+        handler.addFilter(is_wanted)
     try:
         yield
     finally:
         for handler in handlers:
-            handler.removeFilter(is_shown)
+            handler.removeFilter(is_wanted)
 
 
 class _TimeLeft(ProgressColumn):
@@ -94,7 +94,7 @@ class Bars:
 
     def __init__(self, screen: Console | None = None) -> None:
         screen = screen or console
-        self._progress = Progress(
+        self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
@@ -108,29 +108,29 @@ class Bars:
         self._run: TaskID | None = None
 
     def __enter__(self) -> Bars:
-        self._progress.start()
+        self.progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self.progress.stop()
 
     def sweep(self, runs: int) -> None:
         """Begin the bar of a sweep."""
-        self._sweep = self._progress.add_task("runs", total=runs)
+        self._sweep = self.progress.add_task("runs", total=runs)
 
     @contextmanager
     def run(self, words: str) -> Iterator[None]:
         """A bar for one run; the sweep's bar moves on when it ends, however it ends."""
-        self._run = self._progress.add_task(words, total=None)
+        self._run = self.progress.add_task(words, total=None)
         try:
             yield
         finally:
-            self._progress.remove_task(self._run)
+            self.progress.remove_task(self._run)
             self._run = None
             if self._sweep is not None:
-                self._progress.advance(self._sweep)
+                self.progress.advance(self._sweep)
 
     def round(self, done: int, of: int) -> None:
         """Say that an exchange of the run is done."""
         if self._run is not None:
-            self._progress.update(self._run, completed=done, total=of)
+            self.progress.update(self._run, completed=done, total=of)

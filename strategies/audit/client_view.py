@@ -140,7 +140,7 @@ class ClientView:
 
 
 def _before_last(draws: list[Draw]) -> bytes:
-    return b"".join(draw.drawn.tobytes() for draw in draws[:-1])
+    return b"".join(draw.output.tobytes() for draw in draws[:-1])
 
 
 def _equal(one: list[np.ndarray], other: list[np.ndarray]) -> bool:

@@ -79,7 +79,7 @@ class WorldTried:
     ----------
     name : str
     auroc : float
-        Of telling the record's presence, by these repetitions.
+        Of finding the record's presence, by these repetitions.
     note : str
         Why it was left out, if it was.
     """

@@ -166,8 +166,8 @@ def matched(traces: np.ndarray, seen: np.ndarray) -> np.ndarray:
     overlaps = traces @ traces.T
     own = overlaps.diagonal()
     variance = own + ((overlaps**2).sum(axis=1) - own**2) / 4
-    shown = traces @ (seen - traces.sum(axis=0) / 2)
-    return np.divide(shown, variance, out=np.zeros(len(traces)), where=variance > 0)
+    gained = traces @ (seen - traces.sum(axis=0) / 2)
+    return np.divide(gained, variance, out=np.zeros(len(traces)), where=variance > 0)
 
 
 def _traces(subject: Subject, run: Conversation, others: Rows, canaries: Rows) -> tuple[np.ndarray, np.ndarray]:

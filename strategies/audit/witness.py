@@ -32,7 +32,7 @@ class Draw:
     mechanism : Mechanism
     values : ndarray
         What went into the mechanism.
-    drawn : ndarray
+    output : ndarray
         What came out of the client.
     seen : ndarray
         What a server sees of it: of a secure sum, the sum with the noise of all parties.
@@ -43,7 +43,7 @@ class Draw:
     what: str
     mechanism: Mechanism
     values: np.ndarray
-    drawn: np.ndarray
+    output: np.ndarray
     seen: np.ndarray
     group: int
 
@@ -68,14 +68,14 @@ class Recorder:
     def draw(self, what: str, mechanism: Mechanism, values: np.ndarray, noise: Noise) -> np.ndarray:
         source = noise.source if isinstance(noise, AuditNoise) else noise
         source, others = (HalvedNoise(part) if self.halved else part for part in (source, self.others))
-        drawn = mechanism._noised(values, source)
-        seen = drawn
+        output = mechanism._noised(values, source)
+        seen = output
         if isinstance(mechanism, DiscreteGaussianSums) and mechanism.shares > 1:
             zeros = np.zeros((mechanism.shares - 1, *np.shape(values)), dtype=np.int64)
-            seen = drawn + mechanism._noised(zeros, others).sum(axis=0)
+            seen = output + mechanism._noised(zeros, others).sum(axis=0)
         group = len(self.draws) if self.group is None else self.group
-        self.draws.append(Draw(what, mechanism, np.array(values), drawn, seen, group))
-        return drawn
+        self.draws.append(Draw(what, mechanism, np.array(values), output, seen, group))
+        return output
 
 
 class Replayer:
@@ -97,7 +97,7 @@ class Replayer:
         if np.shape(known.values) != np.shape(values):
             raise Diverged(f"with one record more or less {what!r} has another shape")
         self.values.append(np.array(values))
-        return known.drawn
+        return known.output
 
 
 class AuditNoise(Noise):

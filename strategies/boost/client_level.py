@@ -106,32 +106,32 @@ def boost_server(task: Task[FederatedBoostSettings]) -> BoostServer:
 class ClientLevelServer(BoostServer):
     """Adds up one vector of each client a round."""
 
-    _plan: ClientPlan
+    plan: ClientPlan
 
     def report(self) -> dict[str, Any]:
-        recipe = "own" if self._plan.own else "moments"
-        return {**super().report(), "scale": recipe, "linear_share": self._plan.linear_share}
+        recipe = "own" if self.plan.own else "moments"
+        return {**super().report(), "scale": recipe, "linear_share": self.plan.linear_share}
 
     def _make_plan(self) -> ClientPlan:
         check_clients(self.task)
         return client_plan_of(self.task)
 
     def _make_booster(self) -> Any:
-        kind = OwnBooster if self._plan.own else Booster
-        return kind(self.task.schema, self._plan, self.task.seed)
+        kind = OwnBooster if self.plan.own else Booster
+        return kind(self.task.schema, self.plan, self.task.seed)
 
     def _terms(self) -> Terms:
-        return client_level_terms(self.task, self._plan)
+        return client_level_terms(self.task, self.plan)
 
     def _read_first(self, total: np.ndarray, parties: int) -> None:
-        read_client_moments(self._booster, total.reshape(self._shape), self._plan)
+        read_client_moments(self.booster, total.reshape(self._shape), self.plan)
 
     @property
     def _shape(self) -> tuple[int, ...]:
         schema = self.task.schema
         if not self._has_start:
             return 2, n_moment_columns(schema)
-        return self._plan.vector_shape(schema, self._booster.structure.n_leaves)
+        return self.plan.vector_shape(schema, self.booster.structure.n_leaves)
 
     @property
     def _step(self) -> str:
@@ -139,13 +139,13 @@ class ClientLevelServer(BoostServer):
 
     @property
     def _mechanism(self) -> DiscreteGaussianSums | DiscreteLaplaceCounts:
-        return self._plan.sums if self._has_start else self._plan.marginals
+        return self.plan.sums if self._has_start else self.plan.marginals
 
     @property
     def _length(self) -> int:
         return math.prod(self._shape)
 
     def _check_sums(self, sums: np.ndarray, parties: int) -> None:
-        plan = self._plan
+        plan = self.plan
         longest = plan.longest if self._has_start else plan.marginal_unit**2 * n_moment_columns(self.task.schema)
         check_vectors(sums, longest, self._mechanism, parties)

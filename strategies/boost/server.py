@@ -46,26 +46,26 @@ class BoostServer(ServerSide):
     def __init__(self, task: Task[FederatedBoostSettings]) -> None:
         super().__init__(task)
         self._settings = task.settings
-        self._plan = self._make_plan()
-        self._booster = self._make_booster()
-        self._has_start = self._plan.starts_with_trees
+        self.plan = self._make_plan()
+        self.booster = self._make_booster()
+        self._has_start = self.plan.starts_with_trees
         self._released = 0  # rounds in which clients sent sums of trees, whether or not they came to a total
         self._ends_round = False
-        self._known: dict[int, int] = {}  # finished rounds that a client knows; not here: it may lack the start
+        self.known_rounds: dict[int, int] = {}  # finished rounds that a client knows; not here: it may lack the start
         self._public = task.public_rows() if task.public_rows else None
         self._public_score: float | None = None
-        self._collector: SumCollector | None = None
+        self.collector: SumCollector | None = None
         self._sums: SumRounds | None = None
         if task.trust is TrustModel.SHARED:
-            self._collector = SumCollector(self._terms(), 0)
-            self._sums = SumRounds(self._collector, task.rounds)
+            self.collector = SumCollector(self._terms(), 0)
+            self._sums = SumRounds(self.collector, task.rounds)
         self._trusted = TrustedSums(task) if task.trust is TrustModel.CENTRAL else None
 
     def planned(self) -> list[Entry]:
-        return self._plan.planned()
+        return self.plan.planned()
 
     def signal(self) -> Signal | None:
-        plan, parties = self._plan, noises(self.task)
+        plan, parties = self.plan, noises(self.task)
         if self.task.schema.rows is None:
             return None
         records = float(self.task.schema.rows * max(1, self.task.clients))
@@ -75,54 +75,54 @@ class BoostServer(ServerSide):
         return Signal(plan.trees, depth, records / 2**depth, noise, plan.stands_out(records, parties), numbers)
 
     def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
-        if self._collector is not None and self._collector.phase is not Phase.MASK:
+        if self.collector is not None and self.collector.phase is not Phase.MASK:
             return Charges()
         return Charges(each=[self._entry])
 
     @property
     def exchanges(self) -> int:
-        first = int(not self._plan.starts_with_trees) + self._plan.moment_rounds
-        return self._collector.exchanges if self._collector else self.task.rounds + first
+        first = int(not self.plan.starts_with_trees) + self.plan.moment_rounds
+        return self.collector.exchanges if self.collector else self.task.rounds + first
 
     def is_round_end(self, exchange: int) -> bool:
         return self._ends_round
 
     def is_enough(self, clients: Collection[int]) -> bool:
-        return self._collector is None or self._collector.is_enough(clients)
+        return self.collector is None or self.collector.is_enough(clients)
 
     @property
     def needs_answers(self) -> bool:
         # A secure sum knows how many it needs.
-        return self._collector is None
+        return self.collector is None
 
     def participants(self, exchange: int, clients: list[int]) -> list[int]:
-        if self._collector is None:
+        if self.collector is None:
             return clients
-        self._collector.length = self._length
-        return self._collector.participants(clients)
+        self.collector.length = self._length
+        return self.collector.participants(clients)
 
     def arrays_for(self, exchange: int, client: int) -> Arrays:
-        secure = self._collector.message(client) if self._collector else {}
-        if not self._has_start or (self._collector and self._collector.phase is not Phase.MASK):
+        secure = self.collector.message(client) if self.collector else {}
+        if not self._has_start or (self.collector and self.collector.phase is not Phase.MASK):
             return secure
         if self._step == MOMENTS:
-            return {**secure, **write_standard(self._booster.standard)}
-        known = self._known.get(client)
+            return {**secure, **write_standard(self.booster.standard)}
+        known = self.known_rounds.get(client)
         first = known or 0
-        start = self._booster.start if known is None else None
-        return {**secure, **write_round(start, first, self._booster.rounds[first:], self._booster.structure)}
+        start = self.booster.start if known is None else None
+        return {**secure, **write_round(start, first, self.booster.rounds[first:], self.booster.structure)}
 
     def config(self, exchange: int, client: int) -> Mapping[str, Any]:
-        return {"step": self._step, "phase": self._collector.phase.value} if self._collector else {"step": self._step}
+        return {"step": self._step, "phase": self.collector.phase.value} if self.collector else {"step": self._step}
 
     def check(self, update: ClientUpdate) -> None:
-        if self._collector:
-            self._collector.check(update.client, update.arrays)
+        if self.collector:
+            self.collector.check(update.client, update.arrays)
         else:
             self._read(update)
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
-        before = len(self._booster.rounds)
+        before = len(self.booster.rounds)
         if self._sums is None:
             self._note(updates)
             total = np.sum([self._read(update) for update in updates], axis=0)
@@ -132,7 +132,7 @@ class BoostServer(ServerSide):
                 self._learn(self._trusted.release(total, updates, exchange, self._mechanism, self._entry), 1)
         else:
             self._take_secure_replies(self._sums, updates)
-        rounds = len(self._booster.rounds)
+        rounds = len(self.booster.rounds)
         if rounds > before:
             self._public_score = self._score_public_rows()
         last = exchange == self.exchanges or self.finished
@@ -143,36 +143,36 @@ class BoostServer(ServerSide):
         self._ends_round = last or (rounds > before and every > 0 and rounds % every == 0)
         if not self._ends_round:
             return None
-        forest = self._booster.forest({})
+        forest = self.booster.forest({})
         return model_arrays(forest, pack(forest))
 
     @property
     def finished(self) -> bool:
-        return self._collector is not None and self._collector.phase is Phase.DONE
+        return self.collector is not None and self.collector.phase is Phase.DONE
 
     @property
     def rounds_done(self) -> int:
-        return len(self._booster.rounds)
+        return len(self.booster.rounds)
 
     def progress(self) -> str:
-        if not self._booster.rounds:
-            return "agreeing on keys and cuts" if self._collector else "cuts chosen"
+        if not self.booster.rounds:
+            return "agreeing on keys and cuts" if self.collector else "cuts chosen"
         words = f"{self.round_facts()['trees']} trees, epsilon spent {rounded_up(self._spent(), 3)}"
         if self._public_score is None:
             return words
         return f"{words}, {self._public_metric.replace('_', ' ')} on public rows {self._public_score:.3f}"
 
     def round_facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"trees": len(self._booster.rounds) * self._plan.trees_per_round}
+        facts: dict[str, Any] = {"trees": len(self.booster.rounds) * self.plan.trees_per_round}
         if self._public_score is not None:
             facts[f"public_{self._public_metric}"] = self._public_score
         return facts
 
     def report(self) -> dict[str, Any]:
-        forest = self._booster.forest({})
+        forest = self.booster.forest({})
         names = forest.schema.feature_names
         facts: dict[str, Any] = {}
-        if lost := self._released - len(self._booster.rounds):
+        if lost := self._released - len(self.booster.rounds):
             facts["rounds_given_up"] = lost
         if self._sums:
             facts |= self._sums.report()
@@ -186,17 +186,17 @@ class BoostServer(ServerSide):
         }
 
     def save(self, folder: Path) -> None:
-        save_forest(self._booster.forest({"method": "boost", "trust": self.task.trust}), folder)
+        save_forest(self.booster.forest({"method": "boost", "trust": self.task.trust}), folder)
 
     @property
     def _public_metric(self) -> str:
         return "accuracy" if self.task.schema.is_classification else "r2"
 
     def _score_public_rows(self) -> float | None:
-        if self._public is None or not len(self._public[1]) or self._plan.starts_with_trees:
+        if self._public is None or not len(self._public[1]) or self.plan.starts_with_trees:
             return None  # nobody's scale is that of other people's rows
         X, y = self._public
-        predicted = self._booster.forest({}).predict(X)
+        predicted = self.booster.forest({}).predict(X)
         return float(accuracy_score(y, predicted) if self.task.schema.is_classification else r2_score(y, predicted))
 
     @property
@@ -204,17 +204,17 @@ class BoostServer(ServerSide):
         """What clients are asked for next."""
         if not self._has_start:
             return HISTOGRAMS
-        return MOMENTS if self._booster.needs_moments else TREES
+        return MOMENTS if self.booster.needs_moments else TREES
 
     @property
     def _entry(self) -> Entry:
         """Ledger line of what they send."""
-        return asked_entry(self._plan, self._step)
+        return asked_entry(self.plan, self._step)
 
     @property
     def _mechanism(self) -> DiscreteGaussianSums | DiscreteLaplaceCounts:
         """What noises what they send."""
-        return asked_mechanism(self._plan, self._step)
+        return asked_mechanism(self.plan, self._step)
 
     @property
     def _length(self) -> int:
@@ -227,7 +227,7 @@ class BoostServer(ServerSide):
 
     @property
     def _layout(self) -> Layout:
-        return Layout.of(self._booster.structure, self.task.schema, self._plan)
+        return Layout.of(self.booster.structure, self.task.schema, self.plan)
 
     def _read(self, update: ClientUpdate) -> np.ndarray:
         deviation = 0.0 if self._trusted else self._mechanism.variance**0.5
@@ -236,7 +236,7 @@ class BoostServer(ServerSide):
         return sums
 
     def _check_sums(self, sums: np.ndarray, parties: int) -> None:
-        schema, plan = self.task.schema, self._plan
+        schema, plan = self.task.schema, self.plan
         if self._step == TREES:
             check_round_sums(sums, self._layout, schema, plan, parties)
         elif self._step == MOMENTS and plan.linear:
@@ -248,20 +248,20 @@ class BoostServer(ServerSide):
         """Keep in mind which clients know which trees: those that just answered know all there were."""
         if self._step == TREES:
             self._released += 1
-            self._known = {update.client: len(self._booster.rounds) for update in updates}
+            self.known_rounds = {update.client: len(self.booster.rounds) for update in updates}
 
     def _learn(self, total: np.ndarray, parties: int) -> None:
         if self._step == TREES:
-            self._booster.read_sums(total, parties)
+            self.booster.read_sums(total, parties)
         elif self._has_start:
-            self._booster.read_moments(total, parties)
+            self.booster.read_moments(total, parties)
         else:
             self._read_first(total, parties)
             self._has_start = True
 
     def _read_first(self, total: np.ndarray, parties: int) -> None:
         """Begin with the sum of what clients sent first."""
-        self._booster.read_marginals(total.reshape(marginal_shape(self.task.schema, self._settings.bins)), parties)
+        self.booster.read_marginals(total.reshape(marginal_shape(self.task.schema, self._settings.bins)), parties)
 
     def _make_plan(self) -> BoostPlan:
         plan = plan_of(self.task)
@@ -269,10 +269,10 @@ class BoostServer(ServerSide):
         return plan
 
     def _make_booster(self) -> Any:
-        return Booster(self.task.schema, self._plan, self.task.seed)
+        return Booster(self.task.schema, self.plan, self.task.seed)
 
     def _terms(self) -> Terms:
-        return secure_terms(self.task, self._plan).terms
+        return secure_terms(self.task, self.plan).terms
 
     def _take_secure_replies(self, sums: SumRounds, updates: list[ClientUpdate]) -> None:
         if sums.collector.phase is Phase.MASK:
@@ -282,8 +282,8 @@ class BoostServer(ServerSide):
         if total is not None:
             self._learn(total.values, len(total.clients))
         elif sums.gave_up and self._has_start and self._step == MOMENTS:
-            self._booster.skip_moments()  # clients have paid for them, and the units so far will do
-        sums.note(len(self._booster.rounds))
+            self.booster.skip_moments()  # clients have paid for them, and the units so far will do
+        sums.note(len(self.booster.rounds))
 
     def _check_total(self, total: Total) -> None:
         try:
@@ -292,8 +292,8 @@ class BoostServer(ServerSide):
             raise DPForestError(f"{error}; a client, and which one does not show, sent sums of its own") from error
 
     def _spent(self) -> float:
-        *before, _ = self._plan.planned()
-        entry = self._plan.round_entry
+        *before, _ = self.plan.planned()
+        entry = self.plan.round_entry
         return total_epsilon([*before, replace(entry, times=entry.times * self._released)], self.task.budget.delta)
 
     def _refuse_drowned(self) -> None:

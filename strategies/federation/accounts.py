@@ -9,7 +9,7 @@ from dpforest.ledger import Entry, Ledger, not_covered, singles
 from strategies.messages import BadMessage
 from strategies.method import Charges, ClientUpdate
 
-_SHOWN = 3
+_MOST_ENTRIES = 3
 _MOST_UNPROTECTED = 100  # lines, and as many more as there were exchanges
 
 
@@ -95,5 +95,5 @@ def _entries(singles: Counter[Entry]) -> list[Entry]:
 
 
 def _words(entries: list[Entry]) -> str:
-    shown = [f"{entry.what!r} ({entry.mechanism}, {entry.times} times)" for entry in entries[:_SHOWN]]
-    return ", ".join([*shown, *([f"{len(entries) - _SHOWN} more"] if len(entries) > _SHOWN else [])])
+    words = [f"{entry.what!r} ({entry.mechanism}, {entry.times} times)" for entry in entries[:_MOST_ENTRIES]]
+    return ", ".join([*words, *([f"{len(entries) - _MOST_ENTRIES} more"] if len(entries) > _MOST_ENTRIES else [])])

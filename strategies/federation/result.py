@@ -13,7 +13,7 @@ from flwr.serverapp.strategy import Result
 from dpforest.forest import Forest
 from dpforest.ledger import Guarantee, Ledger
 from strategies.federation.cohort import Cohort
-from strategies.federation.evaluation import Evaluation, joint
+from strategies.federation.evaluation import Evaluation, Joint
 from strategies.federation.ledgers import worst_protected
 from strategies.federation.traffic import Traffic
 from strategies.forests import read_model
@@ -57,6 +57,8 @@ class Exchange:
         `ServerSide.round_facts`.
     evaluation : list of Evaluation or None
         None where there was no new model.
+    joint : Joint or None
+        What these say together; None where nobody reported.
     evaluating : Traffic or None
     """
 
@@ -66,12 +68,13 @@ class Exchange:
     training: Traffic
     facts: Mapping[str, Any]
     evaluation: list[Evaluation] | None = None
+    joint: Joint | None = None
     evaluating: Traffic | None = None
 
 
 @dataclass(kw_only=True, repr=False)
 class FederatedResult(Result):
-    """Flower's result, with what a private run has besides: exchanges, ledgers, and the guarantee that follows.
+    """Flower's result, with what a private run adds: exchanges, ledgers, and the guarantee that follows.
 
     Parameters
     ----------
@@ -134,12 +137,12 @@ class FederatedResult(Result):
     @property
     def metrics(self) -> dict[str, float]:
         """Metrics of the final model over all clients' test rows together; empty if nobody reported."""
-        return dict(joint(self.evaluation).metrics) if self.evaluation else {}
+        return dict(self.exchanges[-1].joint.metrics) if self.exchanges[-1].joint else {}
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
         """Where the exact values of the metrics lie; empty where no client has noised its own."""
-        return dict(joint(self.evaluation).intervals) if self.evaluation else {}
+        return dict(self.exchanges[-1].joint.intervals) if self.exchanges[-1].joint else {}
 
     def save(self, folder: str | Path) -> None:
         """Write the final model into an existing folder."""

@@ -14,7 +14,7 @@ from strategies.federation.traffic import send_and_receive
 from strategies.messages import CONFIG, LONGEST, BadMessage, read_config
 
 _NAMED = 10
-_SHOWN = 10**12
+_HUGE = 10**12
 _STARTING = 5.0  # seconds in which the nodes of a simulation come up
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ def roster(grid: Grid, nodes: list[int], timeout: float) -> dict[int, int]:
                 refusals[one_line(str(said["error"]), LONGEST)] = None
             continue
         if number >= len(nodes):
-            words = f"a node says partition-id {number:.0f}" if number < _SHOWN else "a node says a huge partition-id"
+            words = f"a node says partition-id {number:.0f}" if number < _HUGE else "a node says a huge partition-id"
             refusals[f"{words}, and {len(nodes)} nodes have 0 to {len(nodes) - 1}"] = None
             continue
         claims.setdefault(number, []).append(node)

@@ -23,6 +23,7 @@ from dpforest.ledger import rounded_up
 from strategies.federation.cohort import Cohort
 from strategies.federation.evaluation import (
     Evaluation,
+    Joint,
     has_metrics,
     is_noised,
     joint,
@@ -205,6 +206,7 @@ class MethodStrategy(Strategy, Generic[R]):
         self._asked_to_evaluate: list[int] = []
         self._answered = 0
         self._evaluation: list[Evaluation] = []
+        self._joint: Joint | None = None
         self._shares_no_metrics: dict[int, str] = {}  # client: its words
         self._shares_at_end: set[int] = set()
         self._metrics: SharedMetrics | None = None
@@ -232,16 +234,17 @@ class MethodStrategy(Strategy, Generic[R]):
         return Exchange(number, len(self._chosen), self._answered, traffic, self._side.round_facts())
 
     def _evaluate(self, exchange: Exchange, round_: int, meter: Meter, config: ConfigRecord) -> Exchange:
-        together, of_sum = self._evaluate_in_a_sum(exchange, meter, config)
+        of_all, of_sum = self._evaluate_in_a_sum(exchange, meter, config)
         messages = self.configure_evaluate(exchange.number, self._result.arrays, config, meter.grid)
         replies, traffic = meter.exchange(messages, self._timeout)
         metrics = self.aggregate_evaluate(exchange.number, replies)
-        if together is not None:
-            self._evaluation.insert(0, together)
-            metrics = MetricRecord({**joint(self._evaluation).metrics})
+        if of_all is not None:
+            self._evaluation.insert(0, of_all)
+            self._joint = joint(self._evaluation)
+            metrics = MetricRecord({**self._joint.metrics})
         if metrics is not None:
             self._result.evaluate_metrics_clientapp[round_] = metrics
-        return replace(exchange, evaluation=self._evaluation, evaluating=traffic + of_sum)
+        return replace(exchange, evaluation=self._evaluation, joint=self._joint, evaluating=traffic + of_sum)
 
     def _evaluate_in_a_sum(
         self, exchange: Exchange, meter: Meter, config: ConfigRecord
@@ -257,7 +260,7 @@ class MethodStrategy(Strategy, Generic[R]):
             return None, travelled
         try:
             self._metrics = SharedMetrics(self._side.task)
-            while chosen := self._metrics.participants(self._for_metrics(exchange.number)):
+            while chosen := self._metrics.participants(self._for_metrics()):
                 replies, traffic = meter.exchange(self._ask_for_sum(exchange.number, chosen, config), self._timeout)
                 travelled += traffic
                 if (evaluation := self._metrics.take(self._parts_of_sum(exchange.number, chosen, replies))) is not None:
@@ -267,10 +270,9 @@ class MethodStrategy(Strategy, Generic[R]):
             log.info("no sum of test metrics: %s", error)
         return None, travelled
 
-    def _for_metrics(self, server_round: int) -> list[int]:
-        test = self._result.cohort.test
-        wanted = {client: test[client] for client in sorted(set(test) - set(self._shares_no_metrics))}
-        return self._connected(server_round, wanted, 0, training=False)
+    def _for_metrics(self) -> list[int]:
+        test, there = self._result.cohort.test, self._there()
+        return [client for client in sorted(set(test) - set(self._shares_no_metrics)) if test[client] in there]
 
     def _ask_for_sum(self, server_round: int, chosen: list[int], config: ConfigRecord) -> list[Message]:
         assert self._metrics is not None
@@ -378,9 +380,9 @@ class MethodStrategy(Strategy, Generic[R]):
         by_reason: dict[str, list[int]] = {}
         for failure in sorted(failed, key=lambda failure: failure.client):
             by_reason.setdefault(failure.reason, []).append(failure.client)
-        shown = list(by_reason.items())[:_REASONS]
-        reasons = "; ".join(f"client {', '.join(map(str, clients))}: {reason}" for reason, clients in shown)
-        if more := len(failed) - sum(len(clients) for _, clients in shown):
+        first = list(by_reason.items())[:_REASONS]
+        reasons = "; ".join(f"client {', '.join(map(str, clients))}: {reason}" for reason, clients in first)
+        if more := len(failed) - sum(len(clients) for _, clients in first):
             reasons += f"; {more} more"
         return f" ({reasons}); {_advice(failed)}"
 
@@ -417,9 +419,8 @@ class MethodStrategy(Strategy, Generic[R]):
         for reason in dict.fromkeys(refusals.values()):
             clients = ", ".join(str(client) for client, other in refusals.items() if other == reason)
             log.info("no test metrics of client %s: %s", clients, reason)
-        if not self._evaluation:
-            return None
-        return MetricRecord({**joint(self._evaluation).metrics})
+        self._joint = joint(self._evaluation) if self._evaluation else None
+        return MetricRecord({**self._joint.metrics}) if self._joint else None
 
     def _available(self, server_round: int) -> list[int]:
         """Clients to choose from: all, or those that are connected where an exchange needs some number of them."""

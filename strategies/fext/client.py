@@ -188,8 +188,8 @@ def _attacked(task: ClientTask[FextSettings], forest: Forest) -> Forest:
     else:
         assert forest.schema.target_range is not None
         low, high = forest.schema.target_range
-        drawn = rng.uniform(low, high, size=n_leaves) if settings.attack == "random_leaves" else np.full(n_leaves, high)
-        value[leaf] = drawn[:, None]
+        votes = rng.uniform(low, high, size=n_leaves) if settings.attack == "random_leaves" else np.full(n_leaves, high)
+        value[leaf] = votes[:, None]
     attacked = replace(forest, value=value)
     fill_inner_nodes(attacked)
     return attacked

@@ -30,7 +30,7 @@ _MOST_NODES = 4_000_000
 _LARGEST_SUM = 1 << 62
 _RULES_SAVED = 50
 _PICTURE_DEPTH = 3
-_IMPORTANCES_LOGGED = 30
+IMPORTANCES_LOGGED = 30
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class FextServer(ServerSide):
     def __init__(self, task: Task[FextSettings]) -> None:
         super().__init__(task)
         settings = task.settings
-        self._settings = settings
+        self.settings = settings
         self._score = settings.score_for(task.schema)
         self._public = self._load_public()
         self._plans = plan_rounds(task) if settings.accounting == "tight" else []
         self._model = self._constant()
         self._set: list[_Kept] = []
         self._received: dict[int, Forest] = {}
-        self._candidates: Forest | None = None
+        self.candidates: Forest | None = None
         self._sums: dict[int, np.ndarray] = {}
         self._round = 0
         self._exchange = 1
@@ -69,7 +69,7 @@ class FextServer(ServerSide):
         self._stopped = ""
 
     def _load_public(self) -> PublicRows | None:
-        settings = self._settings
+        settings = self.settings
         if settings.scored_by_clients and self.task.clients < 2:
             raise DPForestError(
                 "strategy.filter_by=clients needs two clients or more, since nobody scores its own trees: use "
@@ -120,49 +120,49 @@ class FextServer(ServerSide):
             return None
         first, rounds, schema = self._plans[0], len(self._plans), self.task.schema
         assert isinstance(first.resolved, ResolvedSettings)
-        rows = self._settings.public_number_of_rows(schema)
+        rows = self.settings.public_number_of_rows(schema)
         of_round = rows if first.rows == ALL_ROWS else max(1, rows // rounds)
         return grown_signal(first.resolved, first.trees, of_round, schema, self.task.clients, rounds)
 
     @property
     def rounds_done(self) -> int | None:
-        return self._round if self._settings.scored_by_clients else None
+        return self._round if self.settings.scored_by_clients else None
 
     def charges(self, exchange: int, client: int, update: ClientUpdate | None = None) -> Charges:
         if not self._plans:
             return Charges()
-        scoring = self._settings.scored_by_clients and not self._is_growing(exchange)
-        number = (exchange + 1) // 2 if self._settings.scored_by_clients else exchange
+        scoring = self.settings.scored_by_clients and not self._is_growing(exchange)
+        number = (exchange + 1) // 2 if self.settings.scored_by_clients else exchange
         # A client refuses a round that is not in the plan.
         plans = self._plans[number - 1 : number]
         return Charges(each=[entry for plan in plans for entry in plan.exchange_entries(self.task, scoring)])
 
     def unprotected(self) -> list[str]:
-        return list(UNPROTECTED) if self._settings.accounting == "published" else []
+        return list(UNPROTECTED) if self.settings.accounting == "published" else []
 
     def initial_arrays(self) -> Arrays:
         return model_arrays(self._model, pack(self._model))
 
     @property
     def exchanges(self) -> int:
-        return self.task.rounds * (2 if self._settings.scored_by_clients else 1)
+        return self.task.rounds * (2 if self.settings.scored_by_clients else 1)
 
     def is_round_end(self, exchange: int) -> bool:
         return not self._is_growing(exchange)
 
     def participants(self, exchange: int, clients: list[int]) -> list[int]:
         self._exchange = exchange
-        if not self._bad and self._settings.attack_share:
+        if not self._bad and self.settings.attack_share:
             rng = np.random.default_rng(np.random.SeedSequence(self.task.seed, spawn_key=(2,)))
-            number = round(self._settings.attack_share * len(clients))
+            number = round(self.settings.attack_share * len(clients))
             self._bad = set(rng.permutation(clients)[:number].tolist())
-            log.info("bad clients (%s): %s", self._settings.attack, ", ".join(map(str, sorted(self._bad))))
+            log.info("bad clients (%s): %s", self.settings.attack, ", ".join(map(str, sorted(self._bad))))
         return clients
 
     def arrays_for(self, exchange: int, client: int) -> Arrays | None:
-        if self._settings.scored_by_clients and exchange % 2 == 0:
-            assert self._candidates is not None
-            return pack(self._candidates)
+        if self.settings.scored_by_clients and exchange % 2 == 0:
+            assert self.candidates is not None
+            return pack(self.candidates)
         return None
 
     def config(self, exchange: int, client: int) -> dict[str, Any]:
@@ -170,36 +170,36 @@ class FextServer(ServerSide):
 
     def check(self, update: ClientUpdate) -> None:
         # What is asked for decides, never what comes.
-        if self._settings.scored_by_clients and not self._is_growing(self._exchange):
+        if self.settings.scored_by_clients and not self._is_growing(self._exchange):
             self._sums[update.client] = self._read_sums(update.arrays.get(SCORES, np.empty(0)))
         else:
             self._received[update.client] = self._read_trees(update)
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
-        growing, scored = self._is_growing(exchange), self._settings.scored_by_clients
+        growing, scored = self._is_growing(exchange), self.settings.scored_by_clients
         if growing or not scored:
-            self._candidates = concatenate([self._received[update.client] for update in updates])
+            self.candidates = concatenate([self._received[update.client] for update in updates])
             self._received.clear()
             self._facts = {}
         if growing:
             self._sums.clear()
             return None
-        assert self._candidates is not None
+        assert self.candidates is not None
         self._round += 1
-        self._note_example(self._candidates)
-        scores = self._scores(self._candidates)
-        passed = self._filter(self._candidates, scores)
+        self._note_example(self.candidates)
+        scores = self._scores(self.candidates)
+        passed = self._filter(self.candidates, scores)
         changed = self._update_set(passed)
         self._evaluate_set(changed)
         return self.initial_arrays() if changed else None
 
     def _is_growing(self, exchange: int) -> bool:
         """Whether an exchange only collects trees, because a second one scores them."""
-        return self._settings.scored_by_clients and exchange % 2 == 1
+        return self.settings.scored_by_clients and exchange % 2 == 1
 
     def _scores(self, candidates: Forest) -> list[float]:
         """Score of every candidate; sets the threshold of the round."""
-        settings = self._settings
+        settings = self.settings
         if not settings.filters:
             self._k = -math.inf
             return [math.nan] * candidates.n_trees if self._public is None else self._public.score_trees(candidates)
@@ -217,7 +217,7 @@ class FextServer(ServerSide):
         words: dict[bool, list[str]] = {True: [], False: []}
         for tree, score in enumerate(scores):
             owner = candidates.owners[tree]
-            passes = not self._settings.filters or score >= self._k
+            passes = not self.settings.filters or score >= self._k
             words[passes].append(f"client {owner}: {score:.3f}")
             if passes:
                 passed.append(_Kept(candidates.tree(tree), score))
@@ -233,7 +233,7 @@ class FextServer(ServerSide):
             "best_tree": max(scores),
             "median_tree": float(np.median(scores)),
         }
-        if self._settings.filters:
+        if self.settings.filters:
             for verb, side, trees in (("kept", "at least", kept), ("rejected", "below", rejected)):
                 if trees:
                     log.info("round %d: %s, %s %s k = %.3f: %s", self._round, verb, self._score, side, self._k, trees)
@@ -246,17 +246,17 @@ class FextServer(ServerSide):
             what = "the set of the rounds before" if self._set else "the constant prediction"
             log.warning("round %d: no tree reaches k = %.3f; %s stays", self._round, self._k, what)
             return False
-        kept = passed if self._settings.keep == "round" else [*self._set, *passed]
-        most = self._settings.most_trees
+        kept = passed if self.settings.keep == "round" else [*self._set, *passed]
+        most = self.settings.most_trees
         if most is not None and len(kept) > most:
             # A stable sort keeps the earlier of equals; the set stays in the order of arrival.
             best = sorted(range(len(kept)), key=lambda i: -kept[i].score)[:most]
             kept = [kept[i] for i in sorted(best)]
         self._set = kept
         forest = concatenate([item.tree for item in kept])
-        if self._settings.calibrate and self._public is not None and not self.task.schema.is_classification:
+        if self.settings.calibrate and self._public is not None and not self.task.schema.is_classification:
             forest = self._public.calibrated(forest)
-        provenance = {"method": "fext", "accounting": self._settings.accounting, "round": self._round}
+        provenance = {"method": "fext", "accounting": self.settings.accounting, "round": self._round}
         self._model = replace(forest, provenance=provenance)
         return True
 
@@ -268,7 +268,7 @@ class FextServer(ServerSide):
             self._facts["set_score"] = score
         if len(self._plans) == self._round < self.task.rounds:
             self._stopped = f"after round {self._round}: the budget is spent"
-        patience = self._settings.patience
+        patience = self.settings.patience
         if patience is not None:
             best = int(np.argmax(self._set_scores)) + 1
             if self._round - best >= patience:
@@ -294,8 +294,8 @@ class FextServer(ServerSide):
         importances = feature_importances(self._model)
         order = np.argsort(-importances, kind="stable")
         words = [f"{names[i]} {100 * importances[i]:.1f} %" for i in order if importances[i] > 0]
-        if len(words) > _IMPORTANCES_LOGGED:
-            words[_IMPORTANCES_LOGGED:] = [f"and {len(words) - _IMPORTANCES_LOGGED} more in metrics.json"]
+        if len(words) > IMPORTANCES_LOGGED:
+            words[IMPORTANCES_LOGGED:] = [f"and {len(words) - IMPORTANCES_LOGGED} more in metrics.json"]
         log.info("importance (mean decrease in impurity): %s", ", ".join(words) or "none, the model is a constant")
         if not self._set and self._facts:
             log.warning(
@@ -327,7 +327,7 @@ class FextServer(ServerSide):
 
     def _note_example(self, candidates: Forest) -> None:
         """A rule of the published trees that describes one record alone: what they give away."""
-        if self._settings.accounting != "published" or self._example:
+        if self.settings.accounting != "published" or self._example:
             return
         alone = [rule for rule in tree_rules(candidates, 0) if rule.weight == 1]
         if alone:
@@ -345,8 +345,8 @@ class FextServer(ServerSide):
         return forest.with_owner(str(update.client))
 
     def _read_sums(self, sums: np.ndarray) -> np.ndarray:
-        assert self._candidates is not None
-        expected = FIRST_TREE[self.task.schema.is_classification] + self._candidates.n_trees
+        assert self.candidates is not None
+        expected = FIRST_TREE[self.task.schema.is_classification] + self.candidates.n_trees
         if (
             sums.shape != (expected,)
             or sums.dtype.kind != "i"

@@ -83,11 +83,11 @@ def _labels_as_target(schema: Schema) -> Schema:
 
 def _with_laplace(values: np.ndarray, epsilon: float, rng: np.random.Generator) -> _Noised:
     """Values with the document's noise, of scale sensitivity / epsilon, and how large it is."""
-    drawn = np.zeros(len(values)) if math.isinf(epsilon) else rng.laplace(0.0, SENSITIVITY / epsilon, len(values))
-    size, known = np.abs(drawn), values != 0
+    noise = np.zeros(len(values)) if math.isinf(epsilon) else rng.laplace(0.0, SENSITIVITY / epsilon, len(values))
+    size, known = np.abs(noise), values != 0
     relative = float((size[known] / np.abs(values[known])).sum())
     facts = [float(len(values)), float(size.sum()), float(size.max()), relative, float(known.sum())]
-    return _Noised(values + drawn, facts)
+    return _Noised(values + noise, facts)
 
 
 def _scores(tree: Forest, leaf_values: np.ndarray, schema: Schema) -> Forest:

@@ -21,7 +21,7 @@ from strategies.ldp_bagging.rounds import plan_rounds
 from strategies.ldp_bagging.settings import LdpBaggingSettings, check_target
 from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Signal, Task
 
-_BARS_SHOWN, _BAR = 8, 30
+_MOST_BARS, _BAR = 8, 30
 _LONGEST_STEP = 1e7  # ms
 
 
@@ -48,7 +48,7 @@ class LdpBaggingServer(ServerSide):
         self._plan = None if self._published else plan_rounds(task)
         self._received: dict[int, _Contribution] = {}
         self._kept: list[_Contribution] = []
-        self._model: Forest | None = None
+        self.forest: Forest | None = None
         self._noise = NoiseReport(task.budget.epsilon)
         self._facts: dict[str, Any] = {}
         self._round = 0
@@ -95,8 +95,8 @@ class LdpBaggingServer(ServerSide):
             # As in the document: the configuration of the aggregate is that of its first client.
             provenance["base_prediction"] = self._kept[0].base
         importances = np.mean([contribution.importances for contribution in self._kept], axis=0)
-        self._model = replace(forest, provenance=provenance, stated_importances=importances)
-        arrays = model_arrays(self._model, pack(self._model))
+        self.forest = replace(forest, provenance=provenance, stated_importances=importances)
+        arrays = model_arrays(self.forest, pack(self.forest))
         self._facts = self._facts_about(fresh) | {"aggregation_ms": 1000 * (time.perf_counter() - start)}
         return arrays
 
@@ -124,9 +124,9 @@ class LdpBaggingServer(ServerSide):
 
     def progress(self) -> str:
         """Importances as bars, sizes of noise and what is spent, one line each."""
-        assert self._model is not None
+        assert self.forest is not None
         spent, budget = rounded_up(self._spent()), rounded_up(self.task.budget.epsilon)
-        lines = [f"{self._model.n_trees} trees", "importance:", *_bars(self.task.schema.feature_names, self._model)]
+        lines = [f"{self.forest.n_trees} trees", "importance:", *_bars(self.task.schema.feature_names, self.forest)]
         if self._published:
             lines += self._noise.lines()
             lines.append(f"budget: the document counts epsilon {spent} so far, {budget} a round; guaranteed is none")
@@ -151,14 +151,14 @@ class LdpBaggingServer(ServerSide):
         return f"{size:.3g} records on each class count of a leaf ({noise})"
 
     def report(self) -> dict[str, Any]:
-        assert self._model is not None
+        assert self.forest is not None
         names = self.task.schema.feature_names
         owners = list(dict.fromkeys(c.client for c in self._kept))
         facts: dict[str, Any] = {
-            "trees": self._model.n_trees,
-            "nodes": self._model.n_nodes,
-            "depth": int(self._model.depths.max()),
-            "importances": {n: float(v) for n, v in zip(names, feature_importances(self._model), strict=True)},
+            "trees": self.forest.n_trees,
+            "nodes": self.forest.n_nodes,
+            "depth": int(self.forest.depths.max()),
+            "importances": {n: float(v) for n, v in zip(names, feature_importances(self.forest), strict=True)},
             "client_contributions": [
                 {
                     "client_id": client,
@@ -176,8 +176,8 @@ class LdpBaggingServer(ServerSide):
         return facts | {"expected_noise_of_leaf_counts": expected_noise(self._plan.leaf_epsilon(self.task.schema))}
 
     def save(self, folder: Path) -> None:
-        assert self._model is not None
-        save_forest(self._model, folder)
+        assert self.forest is not None
+        save_forest(self.forest, folder)
 
     def _read_tight(self, update: ClientUpdate) -> _Contribution:
         """A client's tree as probabilities; raises InvalidForest if it is not sound."""
@@ -220,7 +220,7 @@ def _numbers(arrays: Arrays, name: str, shape: tuple[int, ...]) -> np.ndarray:
 def _bars(names: list[str], forest: Forest) -> list[str]:
     """The largest importances as text."""
     importances = feature_importances(forest)
-    order = np.argsort(-importances, kind="stable")[:_BARS_SHOWN]
+    order = np.argsort(-importances, kind="stable")[:_MOST_BARS]
     widest = max(len(names[i]) for i in order)
     most = max(float(importances[order[0]]), 1e-12)
     lengths = np.clip(np.round(_BAR * importances / most), 0, _BAR).astype(int)

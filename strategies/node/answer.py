@@ -231,7 +231,7 @@ def _train(asked: _Asked) -> RecordDict:
     try:
         X, y = asked.rows("train")
         if not len(X) and (task.simulated or not _hides_rows(asked.plan)):
-            # On a real node this answer tells none from one, so whatever promises anything about one learns from none.
+            # On a real node this answer tells none from one, so what guarantees anything about one learns from none.
             raise BadMessage("this client has no training rows")
         update = asked.plan.method.client().train(task, X, y, asked.arrays)
         return update_content(update, asked.client, task.ledger, asked.kind_of_noise)
@@ -293,7 +293,7 @@ def _evaluate_privately(asked: _Asked) -> RecordDict:
         raise NotYet("this node shares its test metrics once, of the model at the end of a run")
     task = _client_task(asked)
     side = asked.plan.method.client()
-    _own_model(side, task, shows=False)
+    model_to_send(side, task, shows=False)
     if PHASE in asked.config:
         return _evaluate_in_a_sum(asked, task, side)
     release = PrivateSums(task.schema, task.budget.epsilon)
@@ -352,7 +352,7 @@ def _evaluate_in_clear(asked: _Asked) -> RecordDict:
         raise BadMessage("this client has no test rows")
     side = asked.plan.method.client()
     arrays = asked.arrays
-    own = _own_model(side, task, shows=task.simulated)
+    own = model_to_send(side, task, shows=task.simulated)
     predicted = side.predict(task, X, arrays)
     sums = classification_sums if task.schema.is_classification else regression_sums
     metrics = MetricRecord({**sums(y, predicted)})
@@ -366,7 +366,7 @@ def _evaluate_in_clear(asked: _Asked) -> RecordDict:
     return content
 
 
-def _own_model(side: ClientSide, task: ClientTask, shows: bool) -> Arrays | None:
+def model_to_send(side: ClientSide, task: ClientTask, shows: bool) -> Arrays | None:
     """The model that only this client has, if it ``shows`` it: in a simulation, where metrics are in clear.
 
     Raises

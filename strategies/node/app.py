@@ -29,13 +29,13 @@ class NodeApp(ShippedClientApp):
 
     def __init__(self, host: Host[Any], simulated: bool = False) -> None:
         super().__init__(simulated)
-        self._host = host
+        self.host = host
         self.query()(introduce)
         self.train()(partial(train, host=host))
         self.evaluate()(partial(evaluate, host=host))
 
     def __reduce__(self) -> tuple[Callable[..., NodeApp], tuple[Any, ...]]:
-        return type(self), (self._host, True)
+        return type(self), (self.host, True)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class LocalRows:
         Class names, or targets.
     test_X, test_y : optional
         For evaluation. The same records in every run: one that was tested on must never be trained on. That private
-        test metrics cost a record nothing beside training needs a division that places each record by that record
+        test metrics cost a record nothing on top of training needs a division that places each record by that record
         alone, such as by a keyed hash of it, and not a random or a stratified one of the whole table.
 
     Examples
@@ -118,7 +118,7 @@ class PrivateClientApp(NodeApp):
         super().__init__(LoadedRows(load))
 
     def __reduce__(self) -> tuple[Callable[..., NodeApp], tuple[Any, ...]]:
-        return NodeApp, (self._host, True)
+        return NodeApp, (self.host, True)
 
 
 def answer_train(message: Message, context: Context, load: Load) -> Message:

@@ -312,7 +312,7 @@ def _of_fellows(identity: Identity | None) -> str:
     if identity.accepted is None:
         return "signed; the server is trusted to follow the protocol"
     return (
-        f"signed; of {len(identity.accepted)} known keys at least {identity.least} must be in a sum besides this node, "
+        f"signed; of {len(identity.accepted)} known keys at least {identity.least} must be in a sum with this node, "
         "and no more others than a run allows to collude; the server is not trusted"
     )
 

@@ -80,5 +80,5 @@ KEYS: Mapping[str, Key] = {
         "a file of public keys, one a line: whom the node accepts in secure sums, so that it need not trust the server",
         "anybody, by a server that follows the protocol",
     ),
-    "min-fellows": Key("how many `fellows` must be in a sum, besides the node itself", "1"),
+    "min-fellows": Key("how many `fellows` must be in a sum with the node itself", "1"),
 }

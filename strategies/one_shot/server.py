@@ -29,7 +29,7 @@ class OneShotServer(ServerSide):
             raise DPForestError("one_shot grows classification trees; use strategy=fext for a regression target")
         self._settings = task.settings
         self._epsilon = task.budget.epsilon * (1 - COUNT_SHARE if self._settings.rows == "noised" else 1)
-        self._forest: Forest | None = None
+        self.forest: Forest | None = None
         self._received: dict[int, Forest] = {}
         # Thousands of clients may have the same number of rows.
         self._resolve = lru_cache(maxsize=128)(lambda rows: resolve(task.settings, self._epsilon, rows))
@@ -62,22 +62,22 @@ class OneShotServer(ServerSide):
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
         forest = concatenate([self._received[update.client] for update in updates])
-        self._forest = replace(forest, provenance={"method": "one_shot", "clients": len(updates)})
-        return model_arrays(self._forest, pack(self._forest))
+        self.forest = replace(forest, provenance={"method": "one_shot", "clients": len(updates)})
+        return model_arrays(self.forest, pack(self.forest))
 
     def report(self) -> dict[str, Any]:
-        assert self._forest is not None
+        assert self.forest is not None
         names = self.task.schema.feature_names
-        importances = feature_importances(self._forest)
+        importances = feature_importances(self.forest)
         return {
-            "trees": self._forest.n_trees,
-            "nodes": self._forest.n_nodes,
+            "trees": self.forest.n_trees,
+            "nodes": self.forest.n_nodes,
             "importances": {name: float(value) for name, value in zip(names, importances, strict=True)},
         }
 
     def save(self, folder: Path) -> None:
-        assert self._forest is not None
-        save_forest(self._forest, folder)
+        assert self.forest is not None
+        save_forest(self.forest, folder)
 
     def _rows(self, metrics: Mapping[str, float]) -> int:
         rows = self._settings.public_rows(self.task.schema)

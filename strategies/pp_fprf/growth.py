@@ -221,23 +221,23 @@ class Growth:
         message = {"trees": np.stack([trees, self.masters_of(user), nodes]).astype(np.int32)}
         if self.phase == "vote" and self._two_steps:
             active = self._active[mine]
-            return message | {"active": active, "values": self._values[mine[active]]}
+            return message | {"active": active, "values": self.values[mine[active]]}
         if self._levels:
             node_tree, feature, value = self._levels[-1]
             before = self._has[user][node_tree]
             message |= {"split_feature": feature[before], "split_value": value[before]}
-        return message | ({"values": self._values[mine]} if self.phase == "vote" else {})
+        return message | ({"values": self.values[mine]} if self.phase == "vote" else {})
 
     def _start_level(self) -> None:
         """Sizes and votes start from nothing; values from the public grid, where there are no proposals."""
         self._sizes: dict[int, np.ndarray] = {}
         self._active = np.ones(self.n_nodes, dtype=bool)
         if self._grid is not None:
-            features = self._features()
+            features = self.features()
             place = self._rng.integers(self._grid.shape[1], size=features.shape)
-            self._values = self._grid[features, place]
+            self.values = self._grid[features, place]
 
-    def _features(self) -> np.ndarray:
+    def features(self) -> np.ndarray:
         """Candidate features of the nodes of the level, shape (n_nodes, n_candidates)."""
         sizes = np.bincount(self._node_tree, minlength=len(self.tree_group))
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -258,11 +258,11 @@ class Growth:
             high[mine] = np.fmax(high[mine], arrays["values"])
         share = self._rng.random(shape, dtype=np.float32)
         # A value that nobody proposed sends all rows to one side; zero is as good as any.
-        self._values = np.nan_to_num(low + share * (high - low))
+        self.values = np.nan_to_num(low + share * (high - low))
         self._active = total >= self._settings.min_rows
 
     def _take_votes(self, answers: Mapping[int, Arrays]) -> None:
-        features = self._features()
+        features = self.features()
         weight = np.zeros(features.shape)
         total = np.zeros(self.n_nodes)
         for user, arrays in answers.items():
@@ -275,7 +275,7 @@ class Growth:
         picked = np.argmax(weight, axis=1)
         nodes = np.arange(self.n_nodes)
         feature = np.where(split, features[nodes, picked], -1).astype(np.int32)
-        value = np.where(split, self._values[nodes, picked], 0).astype(np.float32)
+        value = np.where(split, self.values[nodes, picked], 0).astype(np.float32)
         self._levels.append((self._node_tree, feature, value))
         self._node_tree = np.repeat(self._node_tree[split], 2)
         self.level += 1

@@ -57,16 +57,16 @@ def draw_features(seed, level, trees, starts, n_features, count):
     -------
     ndarray of int32, shape (n_nodes, count)
     """
-    drawn = np.empty((starts[-1], count), dtype=np.int32)
+    features = np.empty((starts[-1], count), dtype=np.int32)
     deck = np.arange(n_features, dtype=np.int32)
     moved = np.empty(count, dtype=np.int64)
     for t in range(len(trees)):
         of_tree = _tree_key(seed, level, trees[t])
         for node in range(starts[t], starts[t + 1]):
             _shuffle_front(of_tree, node - starts[t], deck, moved)
-            drawn[node] = deck[:count]
+            features[node] = deck[:count]
             _put_back(deck, moved)
-    return drawn
+    return features
 
 
 @compiled()

@@ -90,7 +90,7 @@ def cut_chance(clients: int, gone: int, neighbours: int) -> float:
     return clients**2 / 2 * math.exp(log)
 
 
-def _exceeded(others: int, of_a_kind: int, drawn: int, chance: float) -> int:
+def _exceeded(others: int, of_a_kind: int, chosen: int, chance: float) -> int:
     """The least number of a kind that are among so many of the others, but for a chance."""
-    most = min(of_a_kind, drawn)
-    return next((least for least in range(most) if hypergeom.sf(least, others, of_a_kind, drawn) <= chance), most)
+    most = min(of_a_kind, chosen)
+    return next((least for least in range(most) if hypergeom.sf(least, others, of_a_kind, chosen) <= chance), most)

@@ -97,13 +97,13 @@ class SecureSummer:
         """
         challenge = wire.take(message, wire.CHALLENGE, np.uint8, (keys.KEY_BYTES,)).tobytes()
         private = [self.private_key.tobytes(), *self._private_round_keys()]
-        shown = [
+        proofs = [
             keys.possession(key, challenge, wire.possession_place(self.client, at)) for at, key in enumerate(private)
         ]
         advert: dict[str, np.ndarray] = {
             wire.PUBLIC_KEY: wire.to_array(keys.public_key(self.private_key.tobytes())),
-            wire.ROUND_KEYS: self._own_round_keys(),
-            wire.POSSESSION: wire.to_array(b"".join(shown), len(shown), -1),
+            wire.ROUND_KEYS: self.own_round_keys(),
+            wire.POSSESSION: wire.to_array(b"".join(proofs), len(proofs), -1),
             wire.COMMITMENTS: np.stack([wire.to_array(keys.commitment(pair[SELF].tobytes())) for pair in self.seeds]),
         }
         if self.identity is None:
@@ -138,7 +138,7 @@ class SecureSummer:
         own = known == self.client
         if (
             public_keys[own].tobytes() != keys.public_key(self.private_key.tobytes())
-            or round_keys[own].tobytes() != self._own_round_keys().tobytes()
+            or round_keys[own].tobytes() != self.own_round_keys().tobytes()
         ):
             raise Refused(f"the keys given out for client {self.client} are not its own; someone replaced them")
         if len(np.unique(public_keys, axis=0)) < m:
@@ -300,16 +300,13 @@ class SecureSummer:
         shape = (len(signers), fellows.SIGNATURE_BYTES)
         signatures, parts = wire.take(message, wire.SIGNATURES, np.uint8, shape), self._of_survivors(attempt)
         identity_of = dict(zip(self.members.tolist(), self.identities, strict=True))
-        sound = sum(
-            fellows.is_signed(
-                identity_of.get(signer, fellows.NOBODY),
-                signature,
-                fellows.statement(fellows.SURVIVORS, signer, self.identity.about, *parts),
-            )
-            for signer, signature in zip(signers.tolist(), signatures, strict=True)
-        )
-        if sound < self.terms.quorum:
-            raise Refused(f"{sound} clients have signed these survivors; {self.terms.quorum} are needed")
+        sound = 0
+        for signer, signature in zip(signers.tolist(), signatures, strict=True):
+            said = fellows.statement(fellows.SURVIVORS, signer, self.identity.about, *parts)
+            sound += fellows.is_signed(identity_of.get(signer, fellows.NOBODY), signature, said)
+            if sound >= self.terms.quorum:
+                return
+        raise Refused(f"{sound} clients have signed these survivors; {self.terms.quorum} are needed")
 
     def _checked_identities(self, message: Arrays, members: np.ndarray, hashes: np.ndarray) -> np.ndarray:
         """Identities of all members, none where nobody has one; takes which of them are accepted."""
@@ -330,7 +327,7 @@ class SecureSummer:
         signatures = wire.take(message, wire.SIGNATURES, np.uint8, (len(members), fellows.SIGNATURE_BYTES))
         signed = self._signed_by(members, signatures, fellows.KEYS, list(hashes))
         self.accepted = np.array([self.identity.accepts(key) for key in identities]) & signed
-        self._check_terms()
+        self.check_terms()
         self._check_fellows(members, members)
         return identities
 
@@ -346,7 +343,7 @@ class SecureSummer:
         ]
         return np.array(signed, np.bool_)
 
-    def _check_terms(self) -> None:
+    def check_terms(self) -> None:
         """Refuse terms under which a server that deviates could learn more than one that does not."""
         terms = self.terms
         if terms.dropouts and not wire.can_confirm(terms, self.identities):
@@ -391,7 +388,7 @@ class SecureSummer:
     def _private_round_keys(self) -> list[bytes]:
         return [keys.round_key(pair[KEY].tobytes()) for pair in self.seeds]
 
-    def _own_round_keys(self) -> np.ndarray:
+    def own_round_keys(self) -> np.ndarray:
         return np.stack([wire.to_array(keys.public_key(key)) for key in self._private_round_keys()])
 
     def _seal_key(self, setup: bytes, other: bytes) -> bytes:

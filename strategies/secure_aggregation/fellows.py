@@ -75,7 +75,7 @@ class Identity:
     ----------
     key : private key
     about : bytes of length 32
-        Hash of all that the run's clients have to agree on besides keys: which run, and its plan.
+        Hash of all that the run's clients have to agree on apart from keys: which run, and its plan.
     accepted : frozenset of bytes, optional
         Public keys of its owner's list, as `public_bytes` has them; None: it has no list, and trusts the server.
     least : int

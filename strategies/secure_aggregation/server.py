@@ -124,7 +124,7 @@ class SumCollector:
         self._challenge = os.urandom(keys.KEY_BYTES)
         self._in_vain = 0
         self._more_exchanges = 0
-        self._adverts: dict[int, _Advert] = {}
+        self.adverts: dict[int, _Advert] = {}
         self._sealed: dict[int, dict[int, np.ndarray]] = {}  # by dealer and holder
         self._part_hashes: dict[int, dict[int, np.ndarray]] = {}  # by dealer and holder
         self._complaints: dict[int, set[int]] = {}  # by dealer: holders that found other parts in their seals
@@ -133,8 +133,8 @@ class SumCollector:
         self._agreements: dict[int, np.ndarray] = {}  # signatures of the setup
         self._confirmations: dict[int, np.ndarray] = {}  # signatures of the survivors
         self._confirms = False  # whether there is an exchange for them
-        self._setup = b""
-        self._arranged: list[int] = []  # members in the order in which they share
+        self.setup = b""
+        self.arranged: list[int] = []  # members in the order in which they share
         self._roster: list[int] = []
         self._known_roster: dict[int, list[int]] = {}  # by client that has the parts that it holds
         self._survivors: list[int] = []
@@ -168,7 +168,7 @@ class SumCollector:
         if self.phase is Phase.SHARE:
             return self._keys_for(client)
         if self.phase in (Phase.MASK, Phase.MASK_AGAIN):
-            content: dict[str, np.ndarray] = {wire.ROUND: self._attempt.to_array()}
+            content: dict[str, np.ndarray] = {wire.ROUND: self.attempt.to_array()}
             if self._known_roster.get(client) != self._roster:
                 content[wire.ROSTER] = np.array(self._roster, np.int64)
             if client not in self._known_roster:
@@ -179,7 +179,7 @@ class SumCollector:
                     )
             return content
         if self.phase in (Phase.CONFIRM, Phase.UNMASK):
-            content = {wire.ROUND: self._attempt.to_array(), wire.SURVIVORS: np.array(self._survivors, np.int64)}
+            content = {wire.ROUND: self.attempt.to_array(), wire.SURVIVORS: np.array(self._survivors, np.int64)}
             if self.phase is Phase.UNMASK and self._confirms and self._signs(client):
                 content[wire.SIGNERS] = np.array(sorted(self._confirmations), np.int64)
                 content[wire.SIGNATURES] = np.stack([each for _, each in sorted(self._confirmations.items())])
@@ -200,15 +200,15 @@ class SumCollector:
         if self.phase is Phase.ADVERTISE:
             self._check_advert(client, reply)
         elif self.phase is Phase.SHARE:
-            holders, _ = self.terms.ring(client, self._arranged)
+            holders, _ = self.terms.ring(client, self.arranged)
             wire.take(reply, wire.SEALED, np.uint8, (len(holders), wire.sealed_bytes(self.terms)))
             wire.take(reply, wire.PART_HASHES, np.uint8, (len(holders), secrets, 2, keys.SEED_BYTES))
             if self._signs(client):
-                self._check_signature(client, reply, fellows.SETUP, self._setup)
+                self._check_signature(client, reply, fellows.SETUP, self.setup)
         elif self.phase in (Phase.MASK, Phase.MASK_AGAIN):
             wire.take(reply, wire.MASKED, self.terms.field.dtype, (self.length,))
             if client not in self._known_roster:
-                _, dealers = self.terms.ring(client, self._arranged)
+                _, dealers = self.terms.ring(client, self.arranged)
                 wire.take(reply, wire.OPENED, np.uint8, (len(dealers), keys.KEY_BYTES))
         elif self.phase is Phase.CONFIRM:
             self._check_signature(client, reply, fellows.SURVIVORS, *self._of_survivors())
@@ -268,48 +268,48 @@ class SumCollector:
         if self.phase is Phase.ADVERTISE:
             return client not in self.liars
         if self.phase is Phase.SHARE:
-            return client in self._adverts
+            return client in self.adverts
         if self.phase in (Phase.MASK_AGAIN, Phase.CONFIRM, Phase.UNMASK):
             return client in self._survivors and (self.phase is not Phase.CONFIRM or self._signs(client))
         return client in self._roster and self.phase is not Phase.DONE
 
     def _signs(self, client: int) -> bool:
-        return self._adverts[client].identity is not None
+        return self.adverts[client].identity is not None
 
     def _of_survivors(self) -> tuple[bytes, ...]:
         roster, survivors = (np.array(clients, np.int64) for clients in (self._roster, self._survivors))
-        return wire.survivors_parts(self._setup, self._attempt, roster, survivors)
+        return wire.survivors_parts(self.setup, self.attempt, roster, survivors)
 
     def _check_signature(self, client: int, reply: Arrays, what: str, *parts: bytes) -> None:
         signature = wire.take(reply, wire.SIGNATURE, np.uint8, (fellows.SIGNATURE_BYTES,))
-        if not self._adverts[client].has_signed(signature, what, client, *parts):
+        if not self.adverts[client].has_signed(signature, what, client, *parts):
             raise BadMessage(f"its signature of the {what} is not one by its key")
 
     @property
-    def _attempt(self) -> Attempt:
+    def attempt(self) -> Attempt:
         return Attempt(self.round, self._again)
 
     @property
     def _members(self) -> list[int]:
-        return list(self._adverts)
+        return list(self.adverts)
 
     def _held_by(self, client: int) -> list[int]:
         """Clients of the roster whose parts a client holds, in the order in which it returns them."""
-        _, dealers = self.terms.ring(client, self._arranged)
+        _, dealers = self.terms.ring(client, self.arranged)
         roster = set(self._roster)
         return [dealer for dealer in dealers if dealer in roster]
 
     def _keys_for(self, client: int) -> Arrays:
         """The keys of those that a client shares masks with, and its own."""
-        known = sorted([client, *self.terms.partners(client, self._arranged)])
+        known = sorted([client, *self.terms.partners(client, self.arranged)])
         content = {
             wire.MEMBERS: np.array(self._members, np.int64),
-            wire.PUBLIC_KEYS: np.stack([self._adverts[member].public_key for member in known]),
-            wire.ROUND_KEYS: np.stack([self._adverts[member].round_keys for member in known]),
+            wire.PUBLIC_KEYS: np.stack([self.adverts[member].public_key for member in known]),
+            wire.ROUND_KEYS: np.stack([self.adverts[member].round_keys for member in known]),
         }
         if len(self._identities):
             content[wire.IDENTITIES] = self._identities
-            signatures = (advert.signature for advert in self._adverts.values())
+            signatures = (advert.signature for advert in self.adverts.values())
             content[wire.SIGNATURES] = fellows.stacked(signatures, fellows.SIGNATURE_BYTES)
         if self.terms.circle is None:
             return content
@@ -334,7 +334,7 @@ class SumCollector:
                 raise BadMessage("its keys are not signed by the key that it says is its own")
 
     def _check_parts(self, client: int, reply: Arrays) -> None:
-        held, at = self._held_by(client), self._attempt.secret(self.terms)
+        held, at = self._held_by(client), self.attempt.secret(self.terms)
         parts = wire.take(reply, wire.PARTS, np.uint8, (len(held), keys.SEED_BYTES))
         for dealer, part in zip(held, parts, strict=True):
             kind = self._kind(dealer)
@@ -362,26 +362,26 @@ class SumCollector:
         for client, advert in adverts.items():
             if advert.identity is not None and advert.about != plans.most_common(1)[0][0]:
                 self.liars[client] = "signs for another run, or another plan, than the others"
-        self._adverts = {client: advert for client, advert in adverts.items() if client not in self.liars}
-        self._require(len(self._adverts))
+        self.adverts = {client: advert for client, advert in adverts.items() if client not in self.liars}
+        self._require(len(self.adverts))
         self._key_hashes = wire.key_hashes(
-            np.stack([advert.public_key for advert in self._adverts.values()]),
-            np.stack([advert.round_keys for advert in self._adverts.values()]),
+            np.stack([advert.public_key for advert in self.adverts.values()]),
+            np.stack([advert.round_keys for advert in self.adverts.values()]),
         )
         if any(map(self._signs, self._members)):
-            identities = (advert.identity for advert in self._adverts.values())
+            identities = (advert.identity for advert in self.adverts.values())
             self._identities = fellows.stacked(identities, fellows.PUBLIC_BYTES)
             self._confirms = wire.can_confirm(self.terms, self._identities)
             self._more_exchanges += self.terms.rounds * self._confirms
         members = np.array(self._members, np.int64)
-        self._setup = wire.setup_digest(self.terms, members, self._key_hashes, self._identities)
-        self._arranged = wire.arranged(self.terms, self._members, self._setup)
+        self.setup = wire.setup_digest(self.terms, members, self._key_hashes, self._identities)
+        self.arranged = wire.arranged(self.terms, self._members, self.setup)
         self.phase = Phase.SHARE
 
     def _take_shares(self, replies: Mapping[int, Arrays]) -> None:
         self._require(len(replies))
         for client, reply in sorted(replies.items()):
-            holders, _ = self.terms.ring(client, self._arranged)
+            holders, _ = self.terms.ring(client, self.arranged)
             self._sealed[client] = dict(zip(holders, reply[wire.SEALED], strict=True))
             self._part_hashes[client] = dict(zip(holders, reply[wire.PART_HASHES], strict=True))
             if self._signs(client):
@@ -442,7 +442,7 @@ class SumCollector:
         for holder, reply in replies.items():
             if holder in self._known_roster:
                 continue
-            _, dealers = self.terms.ring(holder, self._arranged)
+            _, dealers = self.terms.ring(holder, self.arranged)
             for dealer, opened in zip(dealers, reply[wire.OPENED], strict=True):
                 if dealer not in self._roster:
                     continue
@@ -457,7 +457,7 @@ class SumCollector:
         for dealer, holders in self._complaints.items():
             sound = set(replies) - holders - set(self.liars) - {dealer}
             if self.terms.circle is not None:
-                too_few = len(sound.intersection(self.terms.partners(dealer, self._arranged))) < self.terms.threshold
+                too_few = len(sound.intersection(self.terms.partners(dealer, self.arranged))) < self.terms.threshold
             else:
                 too_few = len(sound) + 1 < self.terms.least_survivors
             if too_few:
@@ -504,15 +504,15 @@ class SumCollector:
 
     def _unmasked(self, replies: Mapping[int, Arrays]) -> Total:
         seeds = self._restored(replies)
-        salt = wire.mask_salt(self._setup, np.array(self._roster, np.int64), self._attempt)
+        salt = wire.mask_salt(self.setup, np.array(self._roster, np.int64), self.attempt)
         total, add = self._masked_sum, self.terms.field.add_mask
         for client, seed in seeds.items():
             if self._kind(client) == SELF:
                 add(total, wire.self_mask(seed, salt, client), -1)
                 continue
             private = keys.round_key(seed)
-            for peer in set(self.terms.partners(client, self._arranged)).intersection(self._survivors):
-                theirs = self._adverts[peer].round_keys[self._attempt.secret(self.terms)].tobytes()
+            for peer in set(self.terms.partners(client, self.arranged)).intersection(self._survivors):
+                theirs = self.adverts[peer].round_keys[self.attempt.secret(self.terms)].tobytes()
                 add(total, wire.pair_mask(private, theirs, salt, peer, client), -wire.pair_sign(peer, client))
         values = self.terms.field.decode(total)
         bound = self.terms.largest_value * len(self._survivors)
@@ -529,7 +529,7 @@ class SumCollector:
         for holder, reply in replies.items():
             for dealer, part in zip(self._held_by(holder), reply[wire.PARTS], strict=True):
                 if holder not in self._complaints.get(dealer, ()):
-                    holders, _ = self.terms.ring(dealer, self._arranged)
+                    holders, _ = self.terms.ring(dealer, self.arranged)
                     parts[dealer][holders.index(holder) + 1] = part.tobytes()
         seeds, wrong = {}, []
         for client, known in parts.items():
@@ -559,7 +559,7 @@ class SumCollector:
         )
 
     def _is_right(self, client: int, seed: bytes) -> bool:
-        advert, at = self._adverts[client], self._attempt.secret(self.terms)
+        advert, at = self.adverts[client], self.attempt.secret(self.terms)
         if self._kind(client) == SELF:
             return keys.commitment(seed) == advert.commitments[at].tobytes()
         return keys.public_key(keys.round_key(seed)) == advert.round_keys[at].tobytes()

@@ -115,7 +115,7 @@ def test_predicts_what_interpret_predicts(schema: dict[str, Any], monkeypatch: p
     forest = model.fit(task(schema, 5.0, max_bins=5), X, y, 3)
     X = np.concatenate([X, np.repeat(X[:6], 40, axis=0)])
     X[-240:, 0] = np.resize([*fitted[0].bins_[0][0]], 240)  # rows at the cuts themselves
-    frame = model._frame(known, X)
+    frame = model.as_frame(known, X)
     if known.is_classification:
         expected, found = fitted[0].predict_proba(frame), forest.predict_proba(X)
     else:
@@ -195,5 +195,5 @@ def test_without_interpret_the_command_to_install_it_is_named(monkeypatch: pytes
 def test_noise_is_drawn_anew_where_it_must_be_secure(tmp_path: Path) -> None:
     secure = experiment(table(tmp_path, BINARY), 1.0, privacy={"noise": "secure"}, strategy={"boosting_rounds": 5})
     rows = model.public_rows(Schema.from_dict(BINARY))[0]
-    one, other = (run(secure, CLIENTS).side._forest.predict_proba(rows) for _ in range(2))
+    one, other = (run(secure, CLIENTS).side.forest.predict_proba(rows) for _ in range(2))
     assert not np.array_equal(one, other)

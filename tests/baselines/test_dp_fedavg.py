@@ -321,7 +321,7 @@ def loss(is_there: bool, seed: int, halved: bool) -> float:
 
 
 @pytest.mark.parametrize("halved", [False, True])
-def test_a_whole_run_keeps_its_promise_to_a_client_that_is_replaced_by_nothing(halved: bool) -> None:
+def test_a_whole_run_keeps_its_guarantee_to_a_client_that_is_replaced_by_nothing(halved: bool) -> None:
     with_, without = (np.array([loss(there, seed, halved) for seed in range(40)]) for there in (True, False))
     excess = (with_ > 8).mean() - math.exp(8) * (without > 8).mean()
     if halved:
@@ -377,7 +377,7 @@ def test_what_needs_a_trusted_server_is_refused_without_one(options: dict[str, A
         start("dp_fedavg", trust="shared", **{**OWN, **options})
 
 
-def test_two_clients_are_told_from_which_epsilon_on_something_could_be_learned() -> None:
+def test_two_clients_hear_from_which_epsilon_on_something_could_be_learned() -> None:
     with pytest.raises(DPForestError, match=r"nothing can be learned.*from epsilon 4\.6 on"):
         start("dp_fedavg", clients=2, trust="shared", budget=Budget(1.0, 1e-5), **OWN)
 

@@ -206,7 +206,7 @@ def test_many_rows_do_not_change_adams_rate() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("hidden", "many"), ("batch", 0), ("steps", "all"), ("clip", 0)])
-def test_a_wrong_value_beside_automatic_ones_is_named(name: str, value: object) -> None:
+def test_a_wrong_value_among_automatic_ones_is_named(name: str, value: object) -> None:
     with pytest.raises(DPForestError, match=name):
         DpSgdSettings(**{name: value})  # type: ignore[arg-type]
 

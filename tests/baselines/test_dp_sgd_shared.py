@@ -178,7 +178,7 @@ def evidence(kind: str, with_record: bool, seed: int, halved: bool) -> float:
 
 
 @pytest.mark.parametrize("kind", ["seeded", "secure"])
-def test_a_whole_run_keeps_its_promise(kind: str) -> None:
+def test_a_whole_run_keeps_its_guarantee(kind: str) -> None:
     budget, threshold, runs = Budget(8.0, 9e-4), 6.0, 24
 
     def excess(halved: bool) -> float:

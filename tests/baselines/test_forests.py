@@ -18,7 +18,6 @@ from baselines.forests.centralized import CentralizedSettings, from_sklearn
 from dpforest.errors import DPForestError
 from dpforest.forest import pack, unpack, validate
 from dpforest.schema import Feature, Schema
-from fl_app.data import client_data
 
 
 @st.composite
@@ -83,7 +82,7 @@ def test_no_more_rows_than_asked_for_train(tmp_path: Path) -> None:
     few = {"name": "centralized", "trees": 1, "max_rows": 3, "min_leaf": 1}
     done = run(make(write_table(tmp_path), strategy=few))
     assert done.metrics["accuracy"] < 1
-    assert done.side._forest.n_nodes <= 5
+    assert done.side.forest.n_nodes <= 5
 
 
 def test_rows_that_take_endless_splits_still_make_a_forest_that_everybody_accepts(tmp_path: Path) -> None:
@@ -92,7 +91,7 @@ def test_rows_that_take_endless_splits_still_make_a_forest_that_everybody_accept
     lines = [f"c{i % CLIENTS},{2.0**i!r},{SCHEMA['classes'][i // CLIENTS % 2]}" for i in range(120)]
     (tmp_path / "table.csv").write_text("\n".join(["client,a,kind", *lines]) + "\n")
     done = run(make(dataset, strategy={"name": "centralized", "model": "extra_trees", "trees": 3, "min_leaf": 1}))
-    assert done.side._forest.depths.max() == 40
+    assert done.side.forest.depths.max() == 40
     assert not done.failures
     assert "accuracy" in done.metrics
     with pytest.raises(DPForestError, match="depth 41 must be a whole number from 1 to 40"):
@@ -115,11 +114,11 @@ def test_every_client_alone(tmp_path: Path) -> None:
     assert done.privacy["epsilon"] == pytest.approx(10.0)
     assert not done.failures
     assert done.metrics["bytes_up"] < 4 * 5000, "ledgers only, no trees"
-    # Each client's tree is the one it would have sent, judged on its own rows alone.
+    # Each client's tree is the one it would have sent, evaluated on its own rows alone.
     shared = run(make(dataset, epsilon=10.0))
     for client, row in enumerate(done.clients):
-        test = client_data(experiment.source, experiment.partition, experiment.evaluation, client, CLIENTS).test
-        forest = shared.side._forest  # type: ignore[attr-defined]
+        test = experiment.client_data(client, CLIENTS).test
+        forest = shared.side.forest  # type: ignore[attr-defined]
         votes = forest.value[forest.apply(test.X)[:, client]].argmax(axis=1)
         assert row["accuracy"] == pytest.approx(accuracy_score(test.y, votes))
 

@@ -28,8 +28,8 @@ ROOT = Path(__file__).parents[2]
 
 def test_methods_are_found_and_described_without_tensorflow() -> None:
     code = (
-        "import sys; from strategies.registry import _installed; from strategies.method import Task\n"
-        f"assert set({NAMES}) <= set(_installed()), sorted(_installed())\n"
+        "import sys; from strategies.registry import installed_methods; from strategies.method import Task\n"
+        f"assert set({NAMES}) <= set(installed_methods()), sorted(installed_methods())\n"
         "assert not {'tensorflow', 'keras'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -1,6 +1,6 @@
 """diffprivlib in an interpreter of its own, since it needs an older scikit-learn: ``diffprivlib_side.py FILE.npz``.
 
-The file holds the rows as numbers between public bounds, and what to train; predictions are written beside it. Runs
+The file holds the rows as numbers between public bounds, and what to train; predictions are written next to it. Runs
 with NumPy and diffprivlib alone.
 """
 

@@ -1,4 +1,4 @@
-"""Rows and a stopwatch for benchmarks that set dpforest beside scikit-learn on one thread."""
+"""Rows and a stopwatch for benchmarks that set dpforest against scikit-learn on one thread."""
 
 from __future__ import annotations
 

@@ -22,7 +22,6 @@ from dpforest.attacks import (
     hidden_columns,
     leaf_counts,
     most_area,
-    most_balanced_accuracy,
     most_true_positives,
     own_value_hits,
     rates,
@@ -31,6 +30,7 @@ from dpforest.attacks import (
 from dpforest.boosting import BoostSettings, make_plan
 from dpforest.errors import DPForestError
 from dpforest.growers import GrowerSettings, balance_votes, finish_classifier, grow_classifier, resolve
+from dpforest.guarantee import most_balanced_accuracy
 from dpforest.ledger import RECORD_UNIT, Budget, Ledger
 from dpforest.noise import Seeded
 from dpforest.schema import Feature, Schema

@@ -133,9 +133,12 @@ def test_bad_parameters_are_named(options: dict[str, Any], message: str) -> None
         classifier(**options).fit(X, names)
 
 
-def test_noise_comes_from_the_system_unless_a_seed_is_given() -> None:
+def test_noise_comes_from_the_system_unless_a_seed_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     X, names, _ = table(300)
-    assert isinstance(classifier(random_state=None)._new_noise(), Secure)
+    made: list[Secure] = []
+    monkeypatch.setattr("dpforest.estimators.base.Secure", lambda: made.append(Secure()) or made[-1])
+    classifier(rounds=2, random_state=None).fit(X, names)
+    assert len(made) == 1
     first, second, other = (classifier(rounds=2, random_state=seed).fit(X, names) for seed in (1, 1, 2))
     assert np.array_equal(first.predict_proba(X), second.predict_proba(X))
     assert not np.array_equal(first.predict_proba(X), other.predict_proba(X))

@@ -97,14 +97,14 @@ def excess(kind: str, budget: Budget, threshold: float, halved: bool = False, li
 
 @pytest.mark.parametrize("kind", SCHEMAS)
 @pytest.mark.parametrize("linear_share", [0, 0.5])
-def test_a_whole_gaussian_run_keeps_its_promise(kind: str, linear_share: float) -> None:
+def test_a_whole_gaussian_run_keeps_its_guarantee(kind: str, linear_share: float) -> None:
     budget = Budget(8.0, 9e-4)
     # 150 runs tell a share to 0.04; the exact excess is delta, and 0.5 under half the noise.
     assert excess(kind, budget, 8.0, linear_share=linear_share) < budget.delta + 0.1
     assert excess(kind, budget, 8.0, True, linear_share) > budget.delta + 0.2, "half the noise is found out"
 
 
-def test_a_whole_pure_run_keeps_its_promise() -> None:
+def test_a_whole_pure_run_keeps_its_guarantee() -> None:
     budget = Budget(1.0)
     found = [evidence("target", table, budget, seed) for table in (True, False) for seed in range(150)]
     assert 0.95 < np.abs(found).max() <= 1 + 1e-9, "no run at all is likelier by more than epsilon"

@@ -169,7 +169,7 @@ def excess(recipe: str, source: str, halved: bool = False, runs: int = 60) -> fl
 
 @pytest.mark.parametrize("source", ["seeded", "secure"])
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_whole_run_keeps_its_promise_to_a_client_that_is_replaced_by_nothing(recipe: str, source: str) -> None:
+def test_a_whole_run_keeps_its_guarantee_to_a_client_that_is_replaced_by_nothing(recipe: str, source: str) -> None:
     assert excess(recipe, source) < 9e-4 + 0.1
 
 

@@ -68,7 +68,7 @@ def test_a_number_with_an_equals_sign_in_its_name_is_no_category():
     assert [step.text for step in steps] == ["hour is 9: hour > 7", "day=sun is 1: day=sun > 0.5"]
 
 
-def test_a_category_of_a_column_with_an_equals_sign_in_its_name_is_told_as_it_is():
+def test_a_category_of_a_column_with_an_equals_sign_in_its_name_is_said_as_it_is():
     features = (*SCHEMA.features[:2], Feature("a=b=c", 0, 1))
     rules = [str(rule) for rule in tree_rules(tree(replace(SCHEMA, features=features, categories={"a=b": ("c",)})))]
     assert "if hour > 7 and a=b is c then 200 Wh, about 1 record" in rules

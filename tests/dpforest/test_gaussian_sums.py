@@ -94,9 +94,9 @@ def released(exact: int, mechanism: DiscreteGaussianSums, draws: int, noise: Noi
     return mechanism.release(np.full(draws, exact), mechanism.entry("x"), budget, noise)
 
 
-# The last number only says how near to the promise the check must come; the secure source has no seed and fewer draws.
+# The last number says how near the check must come to the guarantee; the secure source has no seed and fewer draws.
 @pytest.mark.parametrize(("source", "draws", "slack"), [("seeded", 200_000, 0.08), ("secure", 20_000, 0.12)])
-def test_a_neighbour_is_no_easier_to_tell_than_promised(source: str, draws: int, slack: float) -> None:
+def test_a_neighbour_is_no_easier_to_find_than_guaranteed(source: str, draws: int, slack: float) -> None:
     def excess(sensitivity: int, epsilon: float, halved: bool = False) -> float:
         drawn = []
         for seed, exact in enumerate((sensitivity, 0)):

@@ -61,7 +61,7 @@ def test_no_more_is_drawn_than_was_paid_for(mechanism):
     for times in (0, -1):
         with pytest.raises(BudgetExceeded):
             mechanism.charge(entry, free()).draw(VALUES, Seeded(0), times)
-    again = mechanism.resume(entry, Ledger.from_dict(ledger.to_dict()), drawn=2)
+    again = mechanism.resume(entry, Ledger.from_dict(ledger.to_dict()), done=2)
     again.draw(VALUES.astype(float), Seeded(0))
     assert again.left == 0
     with pytest.raises(DPForestError, match="has not been charged"):

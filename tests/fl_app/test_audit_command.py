@@ -55,10 +55,10 @@ def test_a_guarantee_that_does_not_hold_ends_with_one_and_names_the_release(
 ) -> None:
     grow = one_shot_client.grow_trees
 
-    def telling(task: Any, X: np.ndarray, y: np.ndarray) -> Any:
+    def leaking(task: Any, X: np.ndarray, y: np.ndarray) -> Any:
         return replace(grow(task, X, y), metrics={"rows": float(len(y))})
 
-    monkeypatch.setattr(one_shot_client, "grow_trees", telling)
+    monkeypatch.setattr(one_shot_client, "grow_trees", leaking)
     options = [*TREES, *table, "strategy.rows=noised", f"output={tmp_path}", *SHORT]
     assert dpforest(["audit", *options]) == 1
     assert (

@@ -134,7 +134,7 @@ def free_port() -> int:
     raise OSError("no free port")
 
 
-# Flower takes a simulation for lost that shows no sign of life 30 s after its start, and starts another beside it. On a
+# Flower takes a simulation for lost that shows no sign of life 30 s after its start, and starts another one too. On a
 # busy machine that takes longer, and the more there are, the less does any of them get on.
 _SUPERLINK = """
 import sys
@@ -166,7 +166,9 @@ def processes_with(variable: str) -> list[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs the environments of processes")
-def test_a_simulation_beside_a_dead_cluster_ends_whole_at_sigterm(tmp_path: Path, dead_cluster: dict[str, str]) -> None:
+def test_a_simulation_next_to_a_dead_cluster_ends_whole_at_sigterm(
+    tmp_path: Path, dead_cluster: dict[str, str]
+) -> None:
     output, mark = tmp_path / "run", f"DPFOREST_TEST={tmp_path}"
     command = [sys.executable, "-m", "fl_app", *OVERRIDES[2:], "strategy=boost", "strategy.depth=2", "rounds=3000"]
     child = subprocess.Popen(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 
 from dpforest.ledger import Entry, Ledger, total_epsilon
-from dpforest.mechanisms import Paid
+from dpforest.mechanisms import Mechanism, Paid
+from dpforest.noise import Noise
 from fl_app.client_app import app
 from fl_app.engine.in_process import InProcessGrid
 from strategies.messages import ARRAYS, CONFIG
@@ -96,13 +98,20 @@ METHODS: dict[str, tuple[dict[str, Any], Asked]] = {
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
     """A line for everything that mechanisms draw."""
     lines: list[Entry] = []
-    take = Paid._take
+    draw, draw_parts = Paid.draw, Paid.draw_parts
 
-    def watched(self: Paid, times: int) -> None:
-        take(self, times)
+    def watched(self: Paid, values: np.ndarray, noise: Noise, times: int = 1) -> np.ndarray:
+        found = draw(self, values, noise, times)
         lines.append(self.mechanism.entry("drawn", times=times))
+        return found
 
-    monkeypatch.setattr(Paid, "_take", watched)
+    def watched_parts(self: Paid, parts: Sequence[tuple[Mechanism, np.ndarray, Noise]]) -> list[np.ndarray]:
+        found = draw_parts(self, parts)
+        lines.append(self.mechanism.entry("drawn"))
+        return found
+
+    monkeypatch.setattr(Paid, "draw", watched)
+    monkeypatch.setattr(Paid, "draw_parts", watched_parts)
     monkeypatch.delitem(sys.modules, "ray", raising=False)
     InProcessGrid(app, 1)  # gives this process the identity that Flower's messages need
     return lines

@@ -1,4 +1,4 @@
-"""Who is told that it is simulated: only a node that a simulation has started."""
+"""Who hears that it is simulated: only a node that a simulation has started."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def plain() -> Context:
 
 
 def test_an_app_that_a_process_has_loaded_plays_a_real_node(seen: list[Context]) -> None:
-    loaded = NodeApp(app._host)
+    loaded = NodeApp(app.host)
     for each in (loaded, copy.copy(loaded), copy.deepcopy(loaded)):
         ask(each, plain())
     assert not any(map(is_simulated, seen))

@@ -144,7 +144,7 @@ def test_clients_take_turns() -> None:
 def test_importances_are_the_mean_of_the_clients_and_cost_nothing() -> None:
     server, ledgers = all_rounds(task(30.0, round_budget="split"))
     report = server.report()
-    model = server._model
+    model = server.forest
     assert model is not None
     alone = [feature_importances(model.tree(t)) for t in range(model.n_trees)]
     np.testing.assert_allclose(list(report["importances"].values()), np.mean(alone, axis=0))
@@ -176,7 +176,7 @@ def sklearn_leaves(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray
 def test_without_noise_the_published_tree_is_the_usual_one() -> None:
     X, y = rows(seed=0)
     server, _ = all_rounds(task(math.inf, rounds=1, **PUBLISHED), clients=1)
-    model = server._model
+    model = server.forest
     assert model is not None
     leaves, importances = sklearn_leaves(X, y)
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], leaves, atol=1e-6)
@@ -232,11 +232,11 @@ def test_the_published_ledger_says_what_is_not_covered() -> None:
 def test_leaf_values_can_be_clipped_before_the_mean() -> None:
     noised, _ = all_rounds(task(0.5, **PUBLISHED))
     clipped, _ = all_rounds(task(0.5, **PUBLISHED, leaf_values="clipped"))
-    assert noised._model is not None
-    assert clipped._model is not None
-    leaf = noised._model.is_leaf
-    assert noised._model.value[leaf].min() < 0
-    np.testing.assert_allclose(clipped._model.value[leaf], np.clip(noised._model.value[leaf], 0, 1))
+    assert noised.forest is not None
+    assert clipped.forest is not None
+    leaf = noised.forest.is_leaf
+    assert noised.forest.value[leaf].min() < 0
+    np.testing.assert_allclose(clipped.forest.value[leaf], np.clip(noised.forest.value[leaf], 0, 1))
 
 
 def test_the_last_round_alone() -> None:

@@ -153,6 +153,11 @@ def test_the_worse_of_both_parts_counts() -> None:
     assert total_epsilon([*training, of(0.4, TEST_ROWS), of(0.4, TEST_ROWS)], 0.0) == pytest.approx(0.8)
 
 
+def noise_alone(release: PrivateSums, seed: np.random.SeedSequence, shape: tuple[int, ...]) -> np.ndarray:
+    paid = release.mechanism.charge(release.entry, Ledger(Budget(math.inf, 1e-5)))
+    return paid.draw(np.zeros(shape, np.int64), Seeded(seed))
+
+
 @pytest.mark.parametrize(
     ("schema", "table", "in_clear"),
     [(THREE, three_classes, classification_sums), (PULSE, pulses, regression_sums)],
@@ -168,7 +173,7 @@ def test_the_interval_has_the_exact_metric_about_as_often_as_it_says(
         y, predicted = table(rng)
         bounded = predicted if schema.is_classification else np.clip(predicted, 40, 200)
         exact = summarize(in_clear(y, bounded))
-        noise = release.mechanism._noised(np.zeros((clients, release.size), np.int64), Seeded(seed)).sum(axis=0)
+        noise = noise_alone(release, seed, (clients, release.size)).sum(axis=0)
         sums = release.sums(release.exact(y, predicted) + noise)
         metrics, intervals = noised_summary(sums, release.possible(sums, clients))
         for name, (low, high) in intervals.items():
@@ -185,8 +190,7 @@ def test_noise_alone_is_not_taken_for_a_metric() -> None:
     for schema in (THREE, PULSE):
         release = PrivateSums(schema, 1.0)
         for seed in range(20):
-            noise = release.mechanism._noised(np.zeros(release.size, np.int64), Seeded(np.random.SeedSequence(seed)))
-            sums = release.sums(noise)
+            sums = release.sums(noise_alone(release, np.random.SeedSequence(seed), (release.size,)))
             assert noised_summary(sums, release.possible(sums, 1)) == ({}, {})
 
 

@@ -49,7 +49,7 @@ def test_looking_for_one_method_imports_no_neural_network() -> None:
 
 
 def test_a_registered_method_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry, "registered", {})
     own = Method("mine", Options, None, None, (Protection(RECORD_UNIT, NO_SERVER),))  # type: ignore[arg-type]
     registry.register(own)
     assert registry.get_method("mine") is own

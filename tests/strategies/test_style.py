@@ -62,7 +62,7 @@ def test_every_method_of_the_project_has_a_style_of_its_own(styles: dict[str, St
     assert len(set(styles.values())) == len(styles)
 
 
-def test_secure_aggregation_and_published_settings_are_told_apart(styles: dict[str, Style]) -> None:
+def test_secure_aggregation_and_published_settings_are_distinguished(styles: dict[str, Style]) -> None:
     assert style_of("boost", {"trust": "shared"}) != style_of("boost", {"trust": "local"})
     published, tight = styles["one_shot_published"], styles["one_shot"]
     assert published.colour == tight.colour

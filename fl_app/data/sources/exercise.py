@@ -24,7 +24,7 @@ from fl_app.data.source import DataError, DataSource, Rows, SourceSettings, Text
 from fl_app.data.sources.synthetic import make_recordings
 
 log = logging.getLogger(__name__)
-_checks: Recent[quality.Checked] = Recent(1)  # the report and the rows come from one reading
+checks: Recent[quality.Checked] = Recent(1)  # the report and the rows come from one reading
 
 CLASSES = ("rest", "exercise")
 LONGEST_MINUTES = 10_080  # that are made up a person
@@ -194,7 +194,7 @@ class ExerciseSource(DataSource):
     def _checked(self, subject: str) -> quality.Checked:
         path, own, settings = self._files[subject], self._of_one_client, self.settings
         key = repr((state_of(path), settings.min_rows, settings.gap, own))
-        return _checks.get(key, lambda: quality.check_file(path, settings.min_rows, settings.gap, by_itself=own))
+        return checks.get(key, lambda: quality.check_file(path, settings.min_rows, settings.gap, by_itself=own))
 
     @cached_property
     def _files(self) -> Mapping[str, Path]:

@@ -79,7 +79,7 @@ def make_recordings(subject: int, minutes: float, seed: int) -> Recordings:
     seed : int
     """
     rng = np.random.default_rng([seed, subject])
-    person = _Person.drawn(rng)
+    person = _Person.random(rng)
     each = max(1, round(minutes * 60 * RATE / RECORDINGS))
     parts = [_recording(person, each, rng) for _ in range(RECORDINGS)]
     begin = _START + subject * 10_000_000 + 90_000 * np.arange(RECORDINGS)  # about a day apart
@@ -105,7 +105,7 @@ class _Person:
     saturation: float
 
     @classmethod
-    def drawn(cls, rng: np.random.Generator) -> _Person:
+    def random(cls, rng: np.random.Generator) -> _Person:
         fitness = rng.uniform()
         rest = 78 - 22 * fitness + rng.normal(0, 5)
         highest = 208 - 0.7 * rng.uniform(20, 65)  # Tanaka et al. 2001

@@ -223,7 +223,7 @@ class TableSource(DataSource):
         names += [settings.recording_column] if settings.recording_column else []
         names += [settings.client_column] if settings.client_column and self._path.is_file() else []
         key = repr((state_of(path), names, own, schema.to_dict()))
-        cells = _tables.get(key, lambda: _Cells(read_table(path, names, digests=own), schema))
+        cells = tables.get(key, lambda: _Cells(read_table(path, names, digests=own), schema))
         if own:
             return cells
         file = cells.file
@@ -286,7 +286,7 @@ class _Cells:
         return fits
 
 
-_tables: Recent[_Cells] = Recent(1)  # a file of all clients is parsed once a process
+tables: Recent[_Cells] = Recent(1)  # a file of all clients is parsed once a process
 
 
 def _natural(name: str) -> tuple[int, int, str]:

@@ -78,7 +78,7 @@ class WatchSource(SignalSource):
 
     def recordings(self, subject: str) -> Iterator[Recording]:
         """The fourteen recordings of a wearer."""
-        content = _content(dataset_file())
+        content = read_content(dataset_file())
         for number, position in enumerate(np.flatnonzero(content["subject"] == int(subject))):
             signal = np.asarray(content["X"][position], dtype=np.float64)
             label = int(content["y"][position])
@@ -107,7 +107,7 @@ def dataset_file() -> Path:
 
 
 @lru_cache(maxsize=1)
-def _content(path: Path) -> dict[str, Any]:
+def read_content(path: Path) -> dict[str, Any]:
     stored = path.read_bytes()
     # the file is a pickle, which may run code: only the known bytes are opened
     if (found := hashlib.sha256(stored).hexdigest()) != SHA256:

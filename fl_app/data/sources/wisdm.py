@@ -163,10 +163,10 @@ class WisdmSource(DataSource):
 
 
 def _archive(path: Path) -> dict[str, bytes]:
-    return _archives.get(repr(state_of(path)), lambda: dict(tar_members(WisdmSource.name, path)))
+    return archives.get(repr(state_of(path)), lambda: dict(tar_members(WisdmSource.name, path)))
 
 
-_archives: Recent[dict[str, bytes]] = Recent(1)  # an archive of all subjects is unpacked once a process
+archives: Recent[dict[str, bytes]] = Recent(1)  # an archive of all subjects is unpacked once a process
 
 
 def _parse(name: str, content: bytes, subject: str, schema: Schema) -> tuple[np.ndarray, np.ndarray]:

@@ -101,7 +101,7 @@ def _verdict(axes: Axes, place: int, verdict: Verdict) -> None:
 
 def _ends(score: Interval) -> tuple[float, float, float]:
     """The mean between the ends that are shown; of one seed all the same."""
-    low, high = score.shown if score.n > 1 else (score.mean, score.mean)
+    low, high = score.spread if score.n > 1 else (score.mean, score.mean)
     return low, score.mean, high
 
 
@@ -124,8 +124,8 @@ def client_boxes(section: Section) -> Iterator[tuple[str, Figure]]:
     for line in range(lines):
         first = figure.axes[0] if line else None
         axes = figure.add_subplot(lines, 1, line + 1, sharey=first)
-        shown = groups[line * _BOXES : (line + 1) * _BOXES]
-        _boxes(axes, shown, section.styles, section.labels, np.min if metric.more_is_better else np.max)
+        boxes = groups[line * _BOXES : (line + 1) * _BOXES]
+        _boxes(axes, boxes, section.styles, section.labels, np.min if metric.more_is_better else np.max)
         axes.set_ylabel(f"{metric.label} of a client")
     figure.axes[-1].set_xlabel(EPSILON)
     figure.suptitle(f"{section.title}: clients", x=0.01, ha="left", fontsize=9)

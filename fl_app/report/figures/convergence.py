@@ -17,7 +17,6 @@ from matplotlib.ticker import MaxNLocator
 from dpforest.errors import DPForestError
 from dpforest.guarantee import RECORD_UNIT
 from dpforest.ledger import rounded_up
-from fl_app.data import client_data
 from fl_app.engine.experiment import Experiment
 from fl_app.report.figures.style import PUBLISHED, guarantee_words, legend_below, log_axis
 from fl_app.report.sections import Section
@@ -132,7 +131,7 @@ def label_shares(config: Mapping[str, Any]) -> pd.DataFrame | None:
         counts = {}
         for client, role in enumerate(experiment.roles(clients)):
             if role == "train":
-                y = client_data(source, experiment.partition, experiment.evaluation, client, clients).train.y
+                y = experiment.client_data(client, clients).train.y
                 counts[client] = np.bincount(y, minlength=len(classes))
     except DPForestError as error:
         log.warning("no figure of label shares: %s", error)

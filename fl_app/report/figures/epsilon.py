@@ -34,10 +34,10 @@ def against_epsilon(section: Section) -> Iterator[tuple[str, Figure]]:
     frame = section.frame.assign(
         label=[f"{name} ({said})" for name, said in zip(names, words, strict=True)], short=names
     )
-    shown = [
+    metrics = [
         metric for metric in metrics_of() if metric.against_epsilon and frame.get(metric.name, _NONE).notna().any()
     ]
-    shown.sort(key=lambda metric: not metric.is_primary)
+    metrics.sort(key=lambda metric: not metric.is_primary)
     # What was never given a budget is a level to compare with, in all panels.
     has_budget = frame.groupby("setting")["epsilon"].transform("min") < np.inf
     free = frame[~has_budget]
@@ -46,14 +46,14 @@ def against_epsilon(section: Section) -> Iterator[tuple[str, Figure]]:
     units = dict(zip(frame["panel"], frame["per"], strict=True))
     if section.splits_trust:
         panels = [panel for panel in section.panels if panel in panels]
-    figure = Figure(figsize=(max(5.2, 4.6 * len(panels)), 1.4 + 3.2 * len(shown)), layout="constrained")
+    figure = Figure(figsize=(max(5.2, 4.6 * len(panels)), 1.4 + 3.2 * len(metrics)), layout="constrained")
     ticks = [set(frame["epsilon"]) for _ in panels]
-    for line, metric in enumerate(shown):
+    for line, metric in enumerate(metrics):
         first: Axes | None = None
         for column, panel in enumerate(panels):
             place = line * len(panels) + column + 1
             above = figure.axes[column] if line else None
-            axes = figure.add_subplot(len(shown), len(panels), place, sharex=above, sharey=first)
+            axes = figure.add_subplot(len(metrics), len(panels), place, sharex=above, sharey=first)
             first = first or axes
             part = frame[has_budget & (frame["panel"] == panel)]
             for (name, label), runs in part.groupby(["short", "label"]):

@@ -23,7 +23,7 @@ from fl_app.terminal.tables import columns
 from strategies.metrics import Metric, metrics_of
 
 _TOP = 5  # features whose overlap is counted
-_SHOWN = 12  # features in the bars
+_MOST_FEATURES = 12  # features in the bars
 _MAPPED = 40  # features in the heat map
 _NAME = 0.075  # inches that a letter of a feature's name takes
 _LINES = ("-", "--", ":", "-.")
@@ -36,9 +36,9 @@ Curves = Mapping[float, np.ndarray]  # values of shape (n_runs, n_rounds) by eps
 def rounds(section: Section) -> Iterator[tuple[str, Figure]]:
     """Learning curves over rounds, of each setting."""
     for name, title, group in _groups(section):
-        shown = [metric for metric in metrics_of() if metric.over_rounds and _curves(group, metric)]
-        if shown:
-            yield name, _rounds(section, title, group, shown)
+        metrics = [metric for metric in metrics_of() if metric.over_rounds and _curves(group, metric)]
+        if metrics:
+            yield name, _rounds(section, title, group, metrics)
 
 
 def importances(section: Section) -> Iterator[tuple[str, Figure]]:
@@ -156,10 +156,10 @@ def _colour(number: int, of: int) -> Any:
     return colormaps["viridis"](0.35 + 0.45 * number / max(of - 1, 1))  # seen on white and on black
 
 
-def _rounds(section: Section, title: str, group: Group, shown: Sequence[Metric]) -> Figure:
-    figure = Figure(figsize=(4.6 * len(shown), 4.4), layout="constrained")
-    for number, metric in enumerate(shown, 1):
-        axes = figure.add_subplot(1, len(shown), number)
+def _rounds(section: Section, title: str, group: Group, metrics: Sequence[Metric]) -> Figure:
+    figure = Figure(figsize=(4.6 * len(metrics), 4.4), layout="constrained")
+    for number, metric in enumerate(metrics, 1):
+        axes = figure.add_subplot(1, len(metrics), number)
         curves = _curves(group, metric)
         for place, (epsilon, values) in enumerate(curves.items()):
             colour, at = _colour(place, len(curves)), np.arange(1, values.shape[1] + 1)
@@ -184,7 +184,7 @@ def _rounds(section: Section, title: str, group: Group, shown: Sequence[Metric])
 def bars(importances: Mapping[float, np.ndarray], features: Sequence[str], title: str) -> Figure:
     """Mean importance of the features that matter most without (or with the least) privacy, with the range of seeds."""
     last = importances[max(importances)].mean(axis=0)
-    order = np.argsort(-last, kind="stable")[:_SHOWN]
+    order = np.argsort(-last, kind="stable")[:_MOST_FEATURES]
     names = _NAME * max(len(features[i]) for i in order) / math.sqrt(2)  # they stand at 45 degrees
     figure, axes = one_panel(title, (max(5.5, 0.75 * len(order)), 3.6 + names))
     width = 0.8 / len(importances)

@@ -54,7 +54,7 @@ class Pair:
     @property
     def differs(self) -> bool:
         """Whether the published value is outside of what the seeds span, by more than figures can be read."""
-        low, high = self.ours.shown if self.ours.n > 1 else (self.ours.mean, self.ours.mean)
+        low, high = self.ours.spread if self.ours.n > 1 else (self.ours.mean, self.ours.mean)
         room = _SMALLEST * max(abs(self.paper), abs(self.ours.mean))
         return not low - room <= self.paper <= high + room
 

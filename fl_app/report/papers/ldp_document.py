@@ -89,7 +89,7 @@ def _document(name: str) -> Mapping[float, Any]:
     return {float(epsilon): value for epsilon, value in values.items()}
 
 
-def _shown() -> list[tuple[str, str]]:
+def _document_metrics() -> list[tuple[str, str]]:
     """Name and label of the metrics that the document has."""
     known = _document("levels")[math.inf]
     return [(metric.name, metric.label) for metric in metrics_of() if metric.name in known]
@@ -104,7 +104,7 @@ def _metrics(group: Group, width: int | None) -> str:
     """Means over seeds, with the change against no privacy, and the document's."""
     document, without = _document("levels"), group.get(math.inf)
     lines = []
-    for name, word in _shown():
+    for name, word in _document_metrics():
         cells = [word]
         for runs in group.values():
             cell = f"{_mean(runs, name):.3f}"
@@ -245,7 +245,7 @@ def _metric_figure(groups: Mapping[str, Group]) -> Figure:
     document = _document("levels")
     all_levels = sorted({eps for group in groups.values() for eps in group} | set(document), reverse=True)
     place = {epsilon: number for number, epsilon in enumerate(all_levels)}
-    for panel, (name, word) in enumerate(_shown(), 1):
+    for panel, (name, word) in enumerate(_document_metrics(), 1):
         axes = figure.add_subplot(2, 3, panel)
         for (colour, marker, line), (label, group) in zip(_STYLES * len(groups), groups.items(), strict=False):
             mean, ends = spread([[r.metrics.get(name, math.nan) for r in runs] for runs in group.values()])

@@ -98,10 +98,11 @@ def _groups(section: Section) -> dict[str, list[_Point]]:
     distinct = [name for name in distinct_columns([run.row for run in section.runs]) if name not in _VARIED]
     groups: dict[str, list[_Point]] = {}
     for run in section.runs:
-        if not {"beside", "accuracy"} <= run.metrics.keys() or not all(_is_number(run.row.get(key)) for key in _VARIED):
+        varied: list[Any] = [run.row.get(key) for key in _VARIED]
+        if not (_comparison_methods(run) and "accuracy" in run.metrics and all(map(_is_number, varied))):
             continue
         parts = [f"{name.split('.')[-1]}={run.row[name]}" for name in distinct if name in run.row]
-        point = _Point(run, _users(run), {key: float(run.row[key]) for key in _VARIED})
+        point = _Point(run, _users(run), dict(zip(_VARIED, map(float, varied), strict=True)))
         groups.setdefault(" ".join([run.dataset, *parts]), []).append(point)
     return dict(sorted(groups.items()))
 
@@ -110,11 +111,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not math.isnan(value)
 
 
+def _comparison_methods(run: FinishedRun) -> dict[str, str]:
+    """The columns of clients with the accuracy of other methods, and which method's it is."""
+    return {name: name.removeprefix("accuracy_") for name in map(str, run.clients) if name.startswith("accuracy_")}
+
+
 def _users(run: FinishedRun) -> list[_User]:
-    columns_of = {
-        name: name.removeprefix("accuracy_") for name in map(str, run.clients) if name.startswith("accuracy_")
-    }
-    columns_of["accuracy"] = run.method
+    columns_of = {**_comparison_methods(run), "accuracy": run.method}
     users = []
     for line in run.clients.to_dict("records"):
         kind = line.get("type")

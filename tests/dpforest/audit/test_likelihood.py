@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dpforest.audit.likelihood import log_ratio
-from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, GaussianSums, Mechanism, Selection
+from dpforest.ledger import Budget, Ledger
+from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, GaussianSums, Mechanism, Paid, Selection
 from dpforest.noise import Seeded
 
 N = 40_000
@@ -23,11 +24,16 @@ CASES = {
 }
 
 
+def paid(mechanism: Mechanism, times: int) -> Paid:
+    return mechanism.charge(mechanism.entry("tried", times=times), Ledger(Budget(math.inf, 1e-5)))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_without_the_record_the_ratio_of_likelihoods_is_one_on_average(name: str) -> None:
     mechanism, inside, outside = CASES[name]
     noise, draws = Seeded(0), N // 10 if name == "permute and flip" else N
-    ratios = np.array([log_ratio(mechanism, mechanism._noised(outside, noise), inside, outside) for _ in range(draws)])
+    release = paid(mechanism, draws)
+    ratios = np.array([log_ratio(mechanism, release.draw(outside, noise), inside, outside) for _ in range(draws)])
     error = np.exp(ratios).std() / math.sqrt(draws)
     assert abs(np.exp(ratios).mean() - 1) < 5 * error
     if mechanism.cost.epsilon:
@@ -37,8 +43,9 @@ def test_without_the_record_the_ratio_of_likelihoods_is_one_on_average(name: str
 @pytest.mark.parametrize("kind", ["permute_and_flip", "exponential"])
 def test_chances_of_a_choice_are_those_of_the_sampler(kind: str) -> None:
     mechanism = Selection(1.0, 100, kind)  # type: ignore[arg-type]
-    picked = mechanism._noised(np.tile(SCORES, (N, 1)), Seeded(1))
-    raised = mechanism._noised(np.tile(RAISED, (N, 1)), Seeded(2))
+    release = paid(mechanism, 2 * N)
+    picked = release.draw(np.tile(SCORES, (N, 1)), Seeded(1), N)
+    raised = release.draw(np.tile(RAISED, (N, 1)), Seeded(2), N)
     for candidate in (1, 2, 3):
         counts = (raised == candidate).sum(), (picked == candidate).sum()
         said = log_ratio(mechanism, np.array([candidate]), RAISED[None], SCORES[None])
@@ -51,8 +58,7 @@ def test_chances_of_a_choice_are_those_of_the_sampler(kind: str) -> None:
 def test_without_noise_a_release_is_certain(mechanism: Mechanism) -> None:
     inside, outside = np.array([[0, 5]]), np.array([[5, 0]])
     for values, sign in ((inside, 1), (outside, -1)):
-        drawn = mechanism._noised(values, Seeded(0))
-        assert sign * log_ratio(mechanism, drawn, inside, outside) > 100
+        assert sign * log_ratio(mechanism, paid(mechanism, 1).draw(values, Seeded(0)), inside, outside) > 100
 
 
 def test_a_mechanism_of_somebody_else_is_known_by_closeness() -> None:

@@ -101,7 +101,7 @@ def test_what_is_no_input_is_refused_in_one_line(
     assert set(tmp_path.iterdir()) == there
 
 
-def test_a_folder_in_the_place_of_the_output_is_named_and_nothing_is_left_beside_it(
+def test_a_folder_in_the_place_of_the_output_is_named_and_nothing_is_left_next_to_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _write(tmp_path)

@@ -172,7 +172,7 @@ def test_escape_codes_of_a_foreign_model_reach_no_header_cell_or_terminal(
         assert all(line.isprintable() for line in text.splitlines())
 
 
-def test_paths_are_told_in_words(model: Path) -> None:
+def test_paths_are_said_in_words(model: Path) -> None:
     frame = predicted(model, "hr,acc,side\n120,0,right\n", "--explain")
     assert frame["path"].tolist() == [
         "tree 1: hr is 120 1/min: hr > 90 1/min; side is right: side is right; so exercise (90 %), about 20 records"

@@ -13,6 +13,6 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
     """Each test has its own cache folder and an empty memory."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("DPFOREST_CACHE", str(folder))
-    for recent in (cache.memory, partition._recent, split._recent, table._tables, wisdm._archives, exercise._checks):
+    for recent in (cache.memory, partition.recent, split.recent, table.tables, wisdm.archives, exercise.checks):
         recent.clear()
     return folder

@@ -36,7 +36,7 @@ def test_random_kinds_are_disjoint_complete_and_repeatable(
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=8), st.data())
-def test_subjects_are_dealt_whole(sizes: list[int], data: st.DataObject) -> None:
+def test_subjects_are_divided_whole(sizes: list[int], data: st.DataObject) -> None:
     source = made_up(sizes)
     clients = data.draw(st.integers(1, len(sizes)))
     parts = [client_rows(source, Partition(), client, clients) for client in range(clients)]

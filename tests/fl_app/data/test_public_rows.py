@@ -26,7 +26,7 @@ def ids(rows: Any) -> set[int]:
         ("recording", Partition("subject")),
     ],
 )
-def test_public_rows_train_nobody_judge_nobody_and_are_the_same_for_tuning(
+def test_public_rows_train_nobody_evaluate_nobody_and_are_the_same_for_tuning(
     split: Any, partition: Partition, n_classes: int
 ) -> None:
     source = made_up([200] * 5, n_classes, recordings=20)
@@ -43,8 +43,8 @@ def test_public_rows_train_nobody_judge_nobody_and_are_the_same_for_tuning(
     assert found["test"] == found["validation"]
     everything = Evaluation(split)
     whole = set().union(*(ids(client_data(source, partition, everything, c, 5).test) for c in range(5)))
-    judged = Evaluation(split, public_share=0.25)
-    now = set().union(*(ids(client_data(source, partition, judged, c, 5).test) for c in range(5)))
+    evaluated = Evaluation(split, public_share=0.25)
+    now = set().union(*(ids(client_data(source, partition, evaluated, c, 5).test) for c in range(5)))
     assert now | found["test"] == whole, "public rows are taken out of the test rows"
     assert len(found["test"]) == pytest.approx(0.25 * len(whole), rel=0.25)
 
@@ -82,9 +82,9 @@ def test_overlapping_clients_draw_the_same_number_each_and_share_rows() -> None:
     assert [len(rows) for rows in trained] == [400] * 4, "half of the 800 training rows"
     assert len({frozenset(rows) for rows in trained}) == 4
     assert len(trained[0] & trained[1]) == pytest.approx(200, abs=60)
-    judged = np.concatenate([client.test.X[:, 0] for client in clients])
-    assert len(judged) == len(set(judged)) == 200, "every held-out row judges once"
-    assert not set(judged.astype(int)) & set().union(*trained)
+    evaluated = np.concatenate([client.test.X[:, 0] for client in clients])
+    assert len(evaluated) == len(set(evaluated)) == 200, "every held-out row evaluates once"
+    assert not set(evaluated.astype(int)) & set().union(*trained)
 
 
 @pytest.mark.parametrize("share", [0, 1.5, "all"])

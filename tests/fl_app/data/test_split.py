@@ -70,7 +70,7 @@ def test_shares_are_as_asked() -> None:
 
 
 def test_clients_hold_out_different_recordings() -> None:
-    # one recording a class, twice: with one draw for all, the same two or three classes would judge everywhere
+    # one recording a class, twice: with one draw for all, the same two or three classes would evaluate everywhere
     rows = rows_of([label for label in range(7) for _ in range(10)] * 2, [i // 10 for i in range(140)])
     seen = {tuple(np.unique(split_rows(rows, Evaluation("recording"), True, client)[1].y)) for client in range(10)}
     assert len(seen) > 3
@@ -103,11 +103,11 @@ def test_subject_split_gives_a_client_one_role(clients: int, part: str) -> None:
         return
     data = [client_data(source, Partition(), evaluation, client, clients) for client in range(clients)]
     assert all(len(d.train) == 0 or len(d.test) == 0 for d in data)
-    judged = {int(i) // 10 for d in data for i in d.test.X[:, 0]}
+    tested = {int(i) // 10 for d in data for i in d.test.X[:, 0]}
     trained = {int(i) // 10 for d in data for i in d.train.X[:, 0]}
-    assert {f"s{i}" for i in judged} == set(held_out_subjects(source.subjects(), evaluation))
+    assert {f"s{i}" for i in tested} == set(held_out_subjects(source.subjects(), evaluation))
     unused = set(held_out_subjects(source.subjects(), Evaluation("subject", held_out=2))) if part != "test" else set()
-    assert {f"s{i}" for i in trained | judged} == set(source.subjects()) - unused
+    assert {f"s{i}" for i in trained | tested} == set(source.subjects()) - unused
 
 
 @pytest.mark.parametrize("clients", [2, 5, 8])
@@ -125,9 +125,9 @@ def test_blocks_in_time_may_hold_out_recordings() -> None:
     source, partition = made_up([200], recordings=20), Partition("time_blocks", clients=4)
     data = [client_data(source, partition, Evaluation("recording"), client, 4) for client in range(4)]
     trained = {int(i) // 10 for d in data for i in d.train.X[:, 0]}
-    judged = {int(i) // 10 for d in data for i in d.test.X[:, 0]}
-    assert len(judged) == 4, "one of the five recordings of each client"
-    assert trained == set(range(20)) - judged
+    tested = {int(i) // 10 for d in data for i in d.test.X[:, 0]}
+    assert len(tested) == 4, "one of the five recordings of each client"
+    assert trained == set(range(20)) - tested
 
 
 def test_one_subject_cannot_be_held_out() -> None:

@@ -40,7 +40,7 @@ def test_a_keeps_all_b_a_sample_and_c_some_classes(sizes: list[int], share: floa
             assert len(mine) == np.isin(whole.y, classes).sum(), "all rows of the classes that are left"
 
 
-def test_users_are_judged_by_rows_like_their_own_or_by_all_they_have() -> None:
+def test_users_are_evaluated_by_rows_like_their_own_or_by_all_they_have() -> None:
     source = made_up([300] * 6)
     for whole_test in (False, True):
         partition = Partition("user_types", class_share=0.34, share=0.1, whole_test=whole_test)

@@ -45,7 +45,7 @@ def test_bytes_of_a_run_are_those_of_its_clients(tmp_path: Path) -> None:
     assert done.metrics["bytes_up"] == row["bytes_up"]
     assert done.metrics["bytes_down"] == row["bytes_down"]
     assert sum(c["bytes_down"] for c in done.clients) == row["bytes_down"] + row["evaluation_bytes_down"]
-    trees = done.side._forest.n_nodes * 2  # type: ignore[attr-defined]
+    trees = done.side.forest.n_nodes * 2  # type: ignore[attr-defined]
     assert row["bytes_up"] > trees
 
 

@@ -114,7 +114,7 @@ def start(address: str | None = None) -> None:
 def test_an_engine_that_does_not_start_in_time_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
     monkeypatch.setattr("flwr.simulation.run_simulation", lambda **settings: ended.wait(300))
-    monkeypatch.setattr("fl_app.engine.simulation._START", 0.1)
+    monkeypatch.setattr("fl_app.engine.simulation.START", 0.1)
     try:
         with pytest.raises(
             SimulationFailed, match=r"\(nothing for 0.1 s\): end other Ray programs .* engine.kind=in_process"

@@ -63,7 +63,7 @@ def test_made_up_rows_fit_their_schema_and_move_together(plain: dict[str, object
     assert not frame.equals(MadeUpRows(schema, seed=4).table(0, 2000))
 
 
-def test_noise_is_told_in_records() -> None:
+def test_noise_is_said_in_records() -> None:
     assert noise_in_records(Entry("sums", "discrete Gaussian", mu=0.1)) == pytest.approx(10)
     assert noise_in_records(Entry("counts", "discrete Laplace", epsilon=0.5)) == pytest.approx(2 * math.sqrt(2))
     assert noise_in_records(Entry("splits", "permute-and-flip", epsilon=0.5)) == pytest.approx(2)

@@ -85,7 +85,7 @@ def test_the_run_folder_has_everything(watch: tuple[Path, Any]) -> None:
     assert read_run(folder).metrics["seconds"] > 0
 
 
-def test_the_model_in_the_folder_is_the_one_that_was_judged(watch: tuple[Path, Any]) -> None:
+def test_the_model_in_the_folder_is_the_one_that_was_evaluated(watch: tuple[Path, Any]) -> None:
     folder, done = watch
     forest = load(folder / "model" / "forest.json")
     assert len(set(forest.owners)) == 10
@@ -94,7 +94,7 @@ def test_the_model_in_the_folder_is_the_one_that_was_judged(watch: tuple[Path, A
     assert forest.provenance["privacy"]["guarantee"] == done.privacy["guarantee"]
     source = done.experiment.source
     X = np.concatenate([source.load(subject).X for subject in source.subjects()])
-    np.testing.assert_allclose(forest.predict_proba(X), done.side._forest.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(forest.predict_proba(X), done.side.forest.predict_proba(X), atol=1e-6)
 
 
 def test_metrics_fit_together(watch: tuple[Path, Any]) -> None:
@@ -224,9 +224,9 @@ def test_held_out_subjects_take_no_part_in_training(tmp_path: Path) -> None:
     assert done.metrics["clients"] == 3
     assert done.metrics["test_rows"] == 90
     assert [row["trains"] for row in done.clients].count(False) == 1
-    (judge,) = [row for row in done.clients if not row["trains"]]
-    assert judge["test_rows"] == 90
-    assert str(judge["client"]) not in done.privacy["clients"]
+    (evaluates,) = [row for row in done.clients if not row["trains"]]
+    assert evaluates["test_rows"] == 90
+    assert str(evaluates["client"]) not in done.privacy["clients"]
 
 
 def test_whole_recordings_are_held_out() -> None:
@@ -238,7 +238,7 @@ def test_whole_recordings_are_held_out() -> None:
 
 
 @pytest.mark.parametrize("kind", ["iid", "dirichlet", "quantity"])
-def test_rows_can_be_dealt_out_again(tmp_path: Path, kind: str) -> None:
+def test_rows_can_be_divided_again(tmp_path: Path, kind: str) -> None:
     dataset = write_table(tmp_path)
     done = run(make(dataset, partition={"kind": kind, "clients": 6, "alpha": 5.0}), 6)
     assert done.metrics["clients"] == 6
@@ -267,14 +267,13 @@ def test_more_clients_than_nodes_is_refused_with_the_number_to_use(tmp_path: Pat
 def test_memorization_rate_is_that_of_the_accuracies(tmp_path: Path) -> None:
     experiment = make(write_table(tmp_path), memorization=[8], epsilon=50.0)
     done = run(experiment)
-    forest, task = done.side._forest, experiment.task(CLIENTS)
-    from fl_app.data import client_data
+    forest, task = done.side.forest, experiment.task(CLIENTS)
 
     # By hand: each client's tree alone on the rows that each client drew for the question.
     accuracy: dict[int, dict[int, float]] = {}
     total: dict[int, int] = dict.fromkeys(range(CLIENTS), 0)
     for client in range(CLIENTS):
-        test = client_data(experiment.source, experiment.partition, experiment.evaluation, client, CLIENTS).test
+        test = experiment.client_data(client, CLIENTS).test
         leaves = forest.apply(test.X)
         right = {o: np.argmax(forest.value[leaves[:, o]], axis=1) == test.y for o in range(CLIENTS)}
         total = {o: total[o] + int(right[o].sum()) for o in range(CLIENTS)}

@@ -64,8 +64,10 @@ def test_without_resume_arguments_stay_as_they_are() -> None:
 def test_resume_takes_the_overrides_of_the_sweep(tmp_path: Path) -> None:
     folder = tmp_path / "my sweep's"
     folder.mkdir()
-    told = {"hydra": {"overrides": {"hydra": ["hydra.mode=MULTIRUN"], "task": ["strategy=one_shot", "seed=range(3)"]}}}
-    (folder / "multirun.yaml").write_text(yaml.safe_dump(told))
+    composed = {
+        "hydra": {"overrides": {"hydra": ["hydra.mode=MULTIRUN"], "task": ["strategy=one_shot", "seed=range(3)"]}}
+    }
+    (folder / "multirun.yaml").write_text(yaml.safe_dump(composed))
     arguments, found = split_resume([f"+resume={folder}"])
     assert found == folder
     assert arguments[:3] == ["-m", "strategy=one_shot", "seed=range(3)"]

@@ -117,7 +117,7 @@ def test_ties_behind_a_second_that_is_beaten_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "clients"), [("subject", 2), ("dirichlet", 6)])
-def test_clients_of_another_deal_are_others(tmp_path: Path, kind: str, clients: int) -> None:
+def test_clients_of_another_partition_are_others(tmp_path: Path, kind: str, clients: int) -> None:
     for seed in range(3):
         for name, reached in (("one_shot", 0.8), ("boost", 0.7)):
             own = [reached, reached - 0.2] if seed else [reached - 0.2, reached]
@@ -193,7 +193,7 @@ def test_units_have_answers_of_their_own(tmp_path: Path) -> None:
     }
 
 
-def test_leaders_are_told_by_ranges_of_epsilon(tmp_path: Path) -> None:
+def test_leaders_are_named_by_ranges_of_epsilon(tmp_path: Path) -> None:
     write_sweep(tmp_path, ("one_shot", "boost"), (0.1, 1.0, 10.0))
     assert answer(gather([tmp_path]).sections[0]).headline() == "Per record: at epsilon 0.1 to 10, one_shot is best."
 
@@ -384,7 +384,7 @@ def absent(folder: Path) -> list[tuple[str, float]]:
     return section.absent
 
 
-def test_a_setting_without_any_run_is_told_from_the_methods_others(tmp_path: Path) -> None:
+def test_a_setting_without_any_run_is_kept_apart_from_the_methods_others(tmp_path: Path) -> None:
     """Else the answer said that boost at epsilon 0.1 is not compared, above a line that compares it."""
     write_run(tmp_path / "sums", "boost", 0.1, noise="distributed", depth=3)
     fail(write_run(tmp_path / "own", "boost", 0.1, noise="local", depth=3), "leaves no tree above the noise")

@@ -83,7 +83,7 @@ def _changed(file: str, content: bytes, keys: tuple[Any, ...], value: Any) -> by
         ("metrics.json", ("memorization_rate",), {"x": 0.5}),
         ("metrics.json", ("owner_accuracy",), {"a client": 0.5}),
         ("metrics.json", ("noise",), 3),
-        ("metrics.json", ("beside",), {"lrf": 3}),
+        ("metrics.json", ("comparison_methods",), {"lrf": 3}),
         ("metrics.json", ("epsilon_a_round",), "x"),
         ("metrics.json", ("classes",), 3),
         ("metrics.json", ("classes", 0), "\ud800"),

@@ -88,7 +88,7 @@ def test_the_page_is_whole_and_needs_no_network(sweep: Path) -> None:
         if link.startswith("#"):
             assert link[1:] in checker.ids
         else:
-            assert (sweep / link).is_file(), "files for a paper lie beside the page"
+            assert (sweep / link).is_file(), "files for a paper lie next to the page"
     assert "link" not in checker.tags
     assert checker.tags.count("svg") == len(list((sweep / "figures").rglob("*.svg")))
 
@@ -224,7 +224,7 @@ def test_marks_without_a_guarantee_are_hollow_and_units_apart(tmp_path: Path) ->
     assert text.count("fill: #ffffff; stroke: #009e73") > 0, "the published setting of fext is hollow"
 
 
-def test_published_megabytes_stand_beside_our_own(tmp_path: Path) -> None:
+def test_published_megabytes_stand_next_to_our_own(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "fedavg", noised=False, dataset={"name": "hapt"})
     ((_, figure),) = costs(gather([tmp_path]).sections[0])
     left, right = figure.axes
@@ -248,7 +248,7 @@ def test_an_epsilon_that_a_source_counts_otherwise_is_marked(
     (found,) = [values for values in published_for(dataset, split) if values[1:] == line]
     assert found[0].startswith(f"{source} (epsilon a round, no valid guarantee")
     assert source_of(published("liu2022_wisdm")) == "Liu et al. 2022, table 4 (phone, epsilon 1 a tree)"
-    assert not published_for(dataset, "subject"), "values stand only beside the split that they were measured with"
+    assert not published_for(dataset, "subject"), "values stand only next to the split that they were measured with"
 
 
 def test_nothing_is_cut_off_a_figure_whose_title_is_longer_than_its_axes(tmp_path: Path) -> None:

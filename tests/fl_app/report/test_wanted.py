@@ -80,6 +80,14 @@ def test_a_score_that_nobody_reaches_is_answered_with_the_best(tmp_path: Path) -
     ]
 
 
+def test_whether_each_client_alone_reaches_it_is_said(tmp_path: Path) -> None:
+    write_runs(tmp_path, {("boost", 1.0): (0.9, 0.9), ("alone", math.inf): (0.95, 0.95)})
+    assert words(tmp_path, "0.8")[-1] == (
+        "Each client alone, without privacy and sending nothing, reaches it: alone, 0.950 [0.950 to 0.950]."
+    )
+    assert not any("alone" in text for text in words(tmp_path, "0.96"))
+
+
 def test_a_mean_that_falls_below_again_and_a_smallest_epsilon_are_said(tmp_path: Path) -> None:
     reached = {("boost", 1.0): (0.9,), ("boost", 10.0): (0.7,)}
     (text,) = words(write_runs(tmp_path, reached), "0.8")

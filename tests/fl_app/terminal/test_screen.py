@@ -26,9 +26,9 @@ def test_bars_say_how_many_runs_and_rounds_are_done_and_what_is_left() -> None:
         with bars.run("one_shot on watch"):
             now[0] = 20.0
             bars.round(2, 5)
-            bars._progress.refresh()
+            bars.progress.refresh()
             shown = screen.file.getvalue()  # type: ignore[attr-defined]
-        bars._progress.refresh()
+        bars.progress.refresh()
     assert "one_shot on watch" in shown
     assert "2/5" in shown
     assert "0/3" in shown
@@ -42,7 +42,7 @@ def test_a_run_that_breaks_counts_as_done() -> None:
         bars.sweep(2)
         with pytest.raises(RuntimeError), bars.run("x"):
             raise RuntimeError
-        bars._progress.refresh()
+        bars.progress.refresh()
     assert "1/2" in screen.file.getvalue()  # type: ignore[attr-defined]
 
 

@@ -78,7 +78,7 @@ def npz() -> bytes:
 
 
 def header_only(shape: tuple[int, ...]) -> bytes:
-    """An npy header that promises an array, and nothing behind it."""
+    """An npy header that announces an array, and nothing behind it."""
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": "<i4", "fortran_order": False, "shape": shape})
     return file.getvalue()
@@ -357,9 +357,9 @@ def test_what_a_client_paid_for_a_lost_answer_counts(dataset: dict[str, Any], lo
 
     strategy = {"name": "ldp_bagging", "round_budget": "split"}
     done = run(make(dataset, strategy=strategy, rounds=2), app=Interfering({BAD: lose}))
-    told, other = (done.privacy["clients"][client] for client in (str(BAD), "0"))
-    assert (told["epsilon"], told["guarantee"]) == (other["epsilon"], other["guarantee"])
-    notes = [entry["note"] for entry in told["entries"]]
+    liar, other = (done.privacy["clients"][client] for client in (str(BAD), "0"))
+    assert (liar["epsilon"], liar["guarantee"]) == (other["epsilon"], other["guarantee"])
+    notes = [entry["note"] for entry in liar["entries"]]
     # Its next answer brings the whole ledger; after the last one there is none.
     assert all(note.startswith("asked, no answer: counted as spent") == (lost == 2) for note in notes)
 
@@ -377,8 +377,8 @@ def test_a_client_that_forgets_what_it_spent_is_taken_to_have_spent_the_plan(dat
     done = run(make(dataset, strategy=strategy, rounds=2), app=Interfering({BAD: forget}))
     assert [(f.round, f.client) for f in done.failures] == [(2, BAD)]
     assert "lacks what it has released" in done.failures[0].reason
-    told, other = (done.privacy["clients"][client] for client in (str(BAD), "0"))
-    assert told["epsilon"] == other["epsilon"]
+    liar, other = (done.privacy["clients"][client] for client in (str(BAD), "0"))
+    assert liar["epsilon"] == other["epsilon"]
 
 
 JUDGEMENTS: dict[str, tuple[Act, str]] = {
@@ -511,7 +511,7 @@ def test_who_did_not_train_is_said_once_and_why(dataset: dict[str, Any]) -> None
     assert (untroubled["trained"], "left_out" in untroubled) == (CLIENTS, False)
 
 
-def test_when_nobody_can_judge_the_run_still_ends(dataset: dict[str, Any]) -> None:
+def test_when_nobody_can_evaluate_the_run_still_ends(dataset: dict[str, Any]) -> None:
     done = run(make(dataset), app=Interfering(dict.fromkeys(range(CLIENTS), _raise), "evaluate"))
     assert "accuracy" not in done.metrics
     assert len(done.failures) == CLIENTS
@@ -560,7 +560,7 @@ def test_what_the_superlink_answers_for_a_node_that_is_gone_is_no_stray_reply(
 def test_order_of_replies_does_not_matter(dataset: dict[str, Any]) -> None:
     experiment = make(dataset)
     forth, back = (run_experiment(experiment, MeddlingGrid(CLIENTS, lambda r, s=step: r[::s])) for step in (1, -1))
-    np.testing.assert_array_equal(forth.side._forest.value, back.side._forest.value)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(forth.side.forest.value, back.side.forest.value)  # type: ignore[attr-defined]
 
 
 def test_metrics_agree_to_the_last_digit_whatever_the_order_of_replies(tmp_path: Path) -> None:
@@ -651,7 +651,7 @@ def test_a_run_without_any_metrics_says_so(dataset: dict[str, Any]) -> None:
     assert "none: no test metrics came" in run_table(done.metrics, done.privacy)
 
 
-def test_metrics_that_came_count_as_told_though_they_are_of_no_use(dataset: dict[str, Any]) -> None:
+def test_metrics_that_came_count_as_reported_though_they_are_of_no_use(dataset: dict[str, Any]) -> None:
     def spoil(message: Message, honest: Callable[[], Message]) -> Message:
         reply = honest()
         reply.content[METRICS]["log_loss"] = [float("nan")]
@@ -662,7 +662,7 @@ def test_metrics_that_came_count_as_told_though_they_are_of_no_use(dataset: dict
     assert done.privacy["evaluation"].startswith("test metrics were reported in clear")
 
 
-def test_metrics_of_an_early_round_count_as_told(dataset: dict[str, Any]) -> None:
+def test_metrics_of_an_early_round_count_as_reported(dataset: dict[str, Any]) -> None:
     answered: set[int] = set()
 
     def once(message: Message, honest: Callable[[], Message]) -> Message:

@@ -194,10 +194,10 @@ def test_a_wrong_secret_of_a_client_that_is_gone_is_its_own_fault() -> None:
     vectors = vectors_of(federation.terms)
     federation.exchange(vectors)
     summer = SecureSummer.from_bytes(federation.states[2], federation.terms)
-    honest_round_keys = summer._own_round_keys
+    honest_round_keys = summer.own_round_keys
     summer.seeds, promised = summer.seeds.copy(), honest_round_keys()
     summer.seeds[0, wire.KEY] ^= 1
-    summer._own_round_keys = lambda: promised  # type: ignore[method-assign]
+    summer.own_round_keys = lambda: promised  # type: ignore[method-assign]
     replies = federation.replies(vectors, unreached=[2])
     federation.collector.receive({**replies, 2: summer.share(federation.collector.message(2))})
     federation.exchange(vectors, unreached=[2])
@@ -208,7 +208,7 @@ def test_a_wrong_secret_of_a_client_that_is_gone_is_its_own_fault() -> None:
 
 
 def test_a_vector_of_no_client_is_found_and_blames_nobody() -> None:
-    """Every vector is uniform to the server, so that none can be told from an honest one."""
+    """Every vector is uniform to the server, so that none can be distinguished from an honest one."""
     federation = Federation(Terms(6, 2, 1000, dropouts=1, colluders=1), length=20)
     vectors = {client: np.full(20, client) for client in range(6)}
     federation.set_up(vectors)

@@ -118,7 +118,7 @@ def test_a_node_without_a_number_takes_no_part(dataset: dict[str, Any], number: 
     ],
     ids=["none", "empty", "no owners", "output 99", "output NaN", "pickle", "no trees", "cycle"],
 )  # fmt: skip
-def test_a_garbage_model_is_not_judged(dataset: dict[str, Any], arrays: Any) -> None:
+def test_a_garbage_model_is_not_evaluated(dataset: dict[str, Any], arrays: Any) -> None:
     assert error(ask(node(simulated=True), make(dataset), MessageType.EVALUATE, arrays))
 
 
@@ -380,7 +380,7 @@ def test_errors_show_no_data_of_a_real_node(tmp_path: Path, caplog: pytest.LogCa
     for kind in (MessageType.TRAIN, MessageType.EVALUATE):
         context = node(**own(bad_cell, **{"share-metrics": True}))
         assert error(ask(context, for_nodes(bad_cell), kind, clients=1)) == "DPForestError: see its log"
-        assert SECRET in caplog.text, "the owner is told"
+        assert SECRET in caplog.text, "the owner reads it"
         assert SECRET not in str(context.state)
 
 
@@ -409,7 +409,7 @@ def test_an_introduction_tells_public_facts_only() -> None:
     assert set(reply.content) == {CONFIG}
 
 
-def test_a_node_without_a_number_is_told_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_node_without_a_number_is_named_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     class Grid(InProcessGrid):
         def __init__(self) -> None:
             super().__init__(app, 3)

@@ -176,7 +176,7 @@ def test_replayed_agreements_end_before_a_vector_is_made(of: str) -> None:
         earlier, _ = up_to_masks()
         signatures = earlier.collector.message(0)[wire.SIGNATURES]
     elif of == "another round":  # of the same run, about something else
-        signatures[1:] = [advert.signature for advert in list(one.collector._adverts.values())[1:]]
+        signatures[1:] = [advert.signature for advert in list(one.collector.adverts.values())[1:]]
     elif of == "another client":
         signatures = np.roll(signatures, 1, axis=0)
     else:
@@ -215,7 +215,7 @@ def confirmed(
 
 def request(one: Federation, survivors: list[int], signed: Mapping[int, np.ndarray]) -> Arrays:
     return {
-        wire.ROUND: one.collector._attempt.to_array(),
+        wire.ROUND: one.collector.attempt.to_array(),
         wire.SURVIVORS: np.array(survivors),
         wire.SIGNERS: np.array(sorted(signed), np.int64),
         wire.SIGNATURES: np.stack([signed[client] for client in sorted(signed)]),
@@ -239,8 +239,8 @@ def test_different_survivors_for_different_clients_never_both_come_out(
     signed = confirmed(one, vectors, of)
     gave = set()
     for number, survivors in enumerate(lists):
-        attempt, roster = one.collector._attempt, np.arange(6)
-        parts = wire.survivors_parts(one.collector._setup, attempt, roster, np.array(survivors))
+        attempt, roster = one.collector.attempt, np.arange(6)
+        parts = wire.survivors_parts(one.collector.setup, attempt, roster, np.array(survivors))
         with_it = {client: each for client, each in signed.items() if of[client] is survivors}
         with_it[colluder] = known[colluder].sign("survivors", colluder, *parts)
         for client in honest:
@@ -343,7 +343,7 @@ def test_on_a_circle_nobody_can_be_cut_off() -> None:
     wide = SecureSummer(0, Terms(1000, 1, 10, 200, 0), known[0])
     wide.identities = np.ones((1000, PUBLIC_BYTES), np.uint8)
     with pytest.raises(Refused, match="could cut the circle of clients, in which each has 80 neighbours"):
-        wide._check_terms()
+        wide.check_terms()
 
 
 @pytest.mark.parametrize("key", [KEYS[0], KEYS[6], ec.generate_private_key(ec.SECP521R1())])

@@ -153,11 +153,11 @@ def test_too_few_repetitions_say_how_many_are_needed() -> None:
 def test_a_field_that_follows_from_rows_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     grow = one_shot_client.grow_trees
 
-    def telling(task: Any, X: np.ndarray, y: np.ndarray) -> Any:
+    def leaking(task: Any, X: np.ndarray, y: np.ndarray) -> Any:
         grown = grow(task, X, y)
         return replace(grown, metrics={"rows": float(len(y))})
 
-    monkeypatch.setattr(one_shot_client, "grow_trees", telling)
+    monkeypatch.setattr(one_shot_client, "grow_trees", leaking)
     found = audited("one_shot", CASES["one_shot"] | {"rows": "noised"}, 400)
     assert found.violated
     assert any(culprit.startswith("rows, which does not follow") for culprit in found.culprits)
@@ -187,7 +187,7 @@ def test_a_release_with_too_small_a_scale_is_named(monkeypatch: pytest.MonkeyPat
 
 
 class Careless(ClientSide[Any]):
-    """Noises what it counts, and besides sends what no mechanism has let through, or as many counts as rows say."""
+    """Noises what it counts, and also sends what no mechanism has let through, or as many counts as rows say."""
 
     fault = ""
 

@@ -77,7 +77,7 @@ def test_a_client_without_rows_answers_like_all_others(trust: str, scale: str) -
     run.run()
     assert not run.errors
     assert total_epsilon(run.ledgers[2].entries, 1e-5) == total_epsilon(run.ledgers[0].entries, 1e-5)
-    assert len(run.server._booster.rounds) == 3
+    assert len(run.server.booster.rounds) == 3
 
 
 @pytest.mark.parametrize("linear_share", [0.0, 0.5, 1.0])
@@ -153,7 +153,7 @@ def test_sums_that_no_client_can_have_sent_are_refused(scale: str) -> None:
 
 
 @pytest.mark.parametrize(("clients", "enough"), [(2, "4.6"), (4, "2.1")])
-def test_too_few_clients_are_told_from_which_epsilon_on_something_could_be_learned(clients: int, enough: str) -> None:
+def test_too_few_clients_hear_from_which_epsilon_on_something_could_be_learned(clients: int, enough: str) -> None:
     with pytest.raises(DPForestError, match="nothing can be learned") as refused:
         federation(clients=clients, budget=Budget(1.0, 1e-5))
     assert f"from epsilon {enough} on" in str(refused.value)

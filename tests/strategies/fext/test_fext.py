@@ -220,7 +220,7 @@ def test_when_nothing_passes_later_the_set_of_before_stays() -> None:
     run = Federation(rounds=2, public=public(TARGETS), k=0.5)
     run.exchange(1)
     before = run.forest
-    run.server._settings = FextSettings(**TREES, k=1.0)  # type: ignore[arg-type]
+    run.server.settings = FextSettings(**TREES, k=1.0)  # type: ignore[arg-type]
     run.exchange(2)
     assert run.facts[-1]["set_changed"] is False
     np.testing.assert_array_equal(run.forest.value, before.value)
@@ -258,7 +258,7 @@ def test_a_client_of_another_kind_predicts_with_its_own_trees() -> None:
     of_others = FextClient().predict(run.client_task(1, 1), X, model)
     assert ((own - mirrored) ** 2).mean() < 300 < ((of_others - mirrored) ** 2).mean()
     assert ((of_others - y) ** 2).mean() < 300
-    assert not update.metrics, "which of the two a client uses is told to nobody"
+    assert not update.metrics, "which of the two a client uses is said to nobody"
 
 
 def test_on_a_real_node_no_training_row_decides_what_test_metrics_show() -> None:
@@ -294,7 +294,7 @@ def test_one_record_changes_a_clients_sums_no_more_than_their_sensitivity(
     some: list[tuple[float, float]], more: tuple[float, float]
 ) -> None:
     for schema in (TARGETS, CLASSES):
-        forest = _candidates(schema)
+        forest = candidates(schema)
 
         def sums(table: list[tuple[float, float]], schema: Schema = schema, forest: Any = forest) -> np.ndarray:
             X = np.array([[a, a] for a, _ in table]).reshape(-1, 2)
@@ -305,12 +305,12 @@ def test_one_record_changes_a_clients_sums_no_more_than_their_sensitivity(
         assert change <= score_mechanism(1.0, forest.n_trees, schema.is_classification).sensitivity
 
 
-def _candidates(schema: Schema) -> Any:
+def candidates(schema: Schema) -> Any:
     return Federation(schema, rounds=1, k=None, own_model="ignore").run().forest
 
 
 def test_scores_of_clients_without_noise_are_those_of_their_rows_together() -> None:
-    forest = _candidates(TARGETS)
+    forest = candidates(TARGETS)
     data = {client: rows(TARGETS, seed=20 + client) for client in range(4)}
     sums = {client: client_sums(forest, X, y) for client, (X, y) in data.items()}
     scores, constant = combine_client_sums(sums, [0, 1, 2, 3], TARGETS, "r2")
@@ -358,8 +358,8 @@ def test_calibration_never_makes_a_set_worse_than_the_mean() -> None:
     wild.value[wild.is_leaf] = np.array([0.0, 100.0, 100.0, 0.5])[:, None]
     X, _ = rows(TARGETS, 200, seed=5)
     y = np.clip(2 + 40 * (wild.predict(X) - 50), 0, 100) / 10
-    judge = PublicRows(X, y, TARGETS, "r2")
-    assert judge.score(judge.calibrated(wild)) >= 0
+    public = PublicRows(X, y, TARGETS, "r2")
+    assert public.score(public.calibrated(wild)) >= 0
 
 
 # --- attacks ---
@@ -537,7 +537,7 @@ def test_a_client_refuses_candidates_that_are_no_trees_and_keeps_its_budget() ->
     run = Federation(rounds=1, filter_by="clients")
     run.exchange(1)
     before = len(run.ledgers[0].entries)
-    broken = {**pack(run.server._candidates), "left": np.zeros(1, dtype=np.int32)}  # type: ignore[arg-type]
+    broken = {**pack(run.server.candidates), "left": np.zeros(1, dtype=np.int32)}  # type: ignore[arg-type]
     with pytest.raises(InvalidForest):
         FextClient().train(run.client_task(0, 2), *rows(TARGETS), broken)
     assert len(run.ledgers[0].entries) == before
@@ -556,7 +556,7 @@ def test_the_model_is_saved_with_rules_and_a_picture(tmp_path: Path) -> None:
 def test_of_many_importances_the_log_names_the_largest(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strategies.fext.server._IMPORTANCES_LOGGED", 1)
+    monkeypatch.setattr("strategies.fext.server.IMPORTANCES_LOGGED", 1)
     server = Federation(TARGETS, k=None).server
     monkeypatch.setattr("strategies.fext.server.feature_importances", lambda forest: np.array([0.2, 0.8]))
     with caplog.at_level("INFO"):

@@ -21,7 +21,7 @@ from strategies.messages import ARRAYS
 from strategies.method import Method
 from strategies.node.budget_file import BudgetFile
 from strategies.node.consent import Refused, check_owner_allows, check_work
-from strategies.registry import _installed, register
+from strategies.registry import installed_methods, register
 
 NUMBERS = ("max-epsilon", "max-delta", "max-nodes", "max-scores", "max-products", "rows")
 
@@ -190,11 +190,11 @@ def test_a_server_knows_whether_it_deploys() -> None:
 
 
 def test_every_method_says_how_much_work_it_is() -> None:
-    assert not [name for name, method in _installed().items() if method.work is None]
+    assert not [name for name, method in installed_methods().items() if method.work is None]
 
 
 def test_a_method_that_does_not_say_is_refused() -> None:
-    method = _installed()["one_shot"]
+    method = installed_methods()["one_shot"]
     register(Method("silent", method.settings, method.server, method.client, method.protections))
     with pytest.raises(Refused, match="strategy silent does not say how much work it is"):
         check(asked(name="silent"), strategies="silent")

@@ -63,7 +63,7 @@ def test_a_misspelt_path_is_named(key: str) -> None:
     assert "did you mean data-path" in error(ask(node(**{key: "/x"}), EXPERIMENT, clients=1))
 
 
-def test_what_other_programs_of_a_node_are_told_is_not_ours(dataset: dict[str, Any]) -> None:
+def test_what_other_programs_of_a_node_are_given_is_not_ours(dataset: dict[str, Any]) -> None:
     others = {"num-partitions": 10, "gpu": True, "name": "ward 3", "log-level": "INFO", "dataset-path": "/x"}
     assert ARRAYS in ask(node(**own(dataset, **others)), EXPERIMENT, clients=1)
 

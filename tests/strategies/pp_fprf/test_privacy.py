@@ -38,7 +38,7 @@ def answers(n_rows: int, seed: int, wrap: Wrap) -> Mapping[str, np.ndarray]:
     growth = Growth([Group(0, (0,))], SCHEMA, ONE_LEVEL, 5, False)
     message = growth.message(0)
     message["values"] = np.full_like(message["values"], 0.5)
-    growth._values[:] = 0.5
+    growth.values[:] = 0.5
     state = client_task(ONE_LEVEL).state
     found: dict[str, np.ndarray] = {}
     for phase in ("vote", "count"):
@@ -68,7 +68,7 @@ def test_growing_is_as_private_as_the_plan_says(released: str) -> None:
         if released == "votes":
             # The order of a tree's two candidates is random, but the same for both inputs.
             growth = Growth([Group(0, (0,))], SCHEMA, ONE_LEVEL, 5, False)
-            features = growth._features()
+            features = growth.features()
             return np.concatenate([features[np.arange(TREES), each["votes"]] for each in several])
         if released == "sizes":
             return np.concatenate([np.clip(each["sizes"] - 8, -3, 3) + 3 for each in several])

@@ -20,7 +20,6 @@ from dpforest.forest import load
 from fl_app.client_app import app as client_app
 from fl_app.commands.cli import main as dpforest
 from fl_app.config.compose import compose_config, to_experiment
-from fl_app.data import client_data
 from fl_app.engine.comparisons import add_comparison_runs
 from fl_app.engine.in_process import InProcessGrid
 from fl_app.jobs.record import run_job
@@ -166,11 +165,11 @@ def test_the_run_compares_and_each_model_can_be_used_alone(table: dict[str, Any]
         assert all(row[name] for row in clients), name
         assert name in log
     metrics = json.loads((folder / "metrics.json").read_text())
-    assert metrics["beside"]["lrf"]["guarantee"].startswith("epsilon = 0")
+    assert metrics["comparison_methods"]["lrf"]["guarantee"].startswith("epsilon = 0")
     assert sorted(metrics["similar_users"]) == ["0", "1", "2", "3"]
     for client in range(CLIENTS):
         forest = load(folder / "model" / f"client_{client:03d}.json")
-        test = client_data(experiment.source, experiment.partition, experiment.evaluation, client, CLIENTS).test
+        test = experiment.client_data(client, CLIENTS).test
         assert (forest.predict(test.X) == test.y).mean() == pytest.approx(float(clients[client]["accuracy"]))
         assert forest.n_trees == done.clients[client]["kept"]
 
@@ -226,7 +225,7 @@ def test_real_nodes_are_not_asked_for_a_comparison_that_they_would_refuse(table:
     grid = InProcessGrid(lambda message, context: asked.append(message), CLIENTS)  # type: ignore[arg-type]
     add_comparison_runs(done, grid, {c: 1000 + c for c in range(CLIENTS)})
     assert asked == []
-    assert "beside" not in done.metrics
+    assert "comparison_methods" not in done.metrics
 
 
 @pytest.mark.parametrize("k", [4, 9])
@@ -235,7 +234,7 @@ def test_as_many_similar_users_as_there_are_is_refused(table: dict[str, Any], k:
         run(personal(table, k=k))
 
 
-def test_one_user_is_told_to_grow_alone(tmp_path: Path) -> None:
+def test_one_user_is_asked_to_grow_alone(tmp_path: Path) -> None:
     with pytest.raises(DPForestError, match="one user has nobody to grow trees with: use strategy=lrf"):
         run(personal(write_table(tmp_path, clients=1), k=1), nodes=1)
 
@@ -365,8 +364,8 @@ def test_a_phase_that_does_not_exist_is_refused(phase: str | None) -> None:
 
 
 def test_a_real_node_shows_nobody_its_model(table: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    own_model = answer._own_model
-    monkeypatch.setattr(answer, "_own_model", lambda side, task, shows: own_model(side, task, shows=False))
+    own_model = answer.model_to_send
+    monkeypatch.setattr(answer, "model_to_send", lambda side, task, shows: own_model(side, task, shows=False))
     done = run(personal(table))
     assert all("kept" not in row for row in done.clients)
     # Its exact counts would show in metrics on rows that a server knows.

@@ -139,7 +139,7 @@ def test_colluders_around_one_client_do_not_restore_its_secrets() -> None:
     federation, vectors = ready()
     federation.set_up(vectors)
     federation.exchange(vectors)
-    arranged = federation.collector._arranged
+    arranged = federation.collector.arranged
     victim = arranged[0]
     partners = federation.terms.partners(victim, arranged)
     assert sorted(partners) == sorted([arranged[at] for at in (*range(1, 11), *range(-10, 0))])
@@ -180,7 +180,7 @@ def test_survivors_without_a_clients_neighbours_are_refused() -> None:
     federation.set_up(vectors)
     federation.exchange(vectors)
     message = dict(federation.collector.message(5))
-    near = terms.partners(5, federation.collector._arranged)[: terms.most_failing + 1]
+    near = terms.partners(5, federation.collector.arranged)[: terms.most_failing + 1]
     message[wire.SURVIVORS] = np.setdiff1d(message[wire.SURVIVORS], near)
     with pytest.raises(Refused, match="so many of its neighbours"):
         federation.reply(5, message, vectors[5])

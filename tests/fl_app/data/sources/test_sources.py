@@ -146,7 +146,7 @@ def test_watch_opens_no_unknown_pickle(tmp_path: Path) -> None:
     marker, file = tmp_path / "ran", tmp_path / watch.FILE
     file.write_bytes(b"cos\nsystem\n(S'touch " + str(marker).encode() + b"'\ntR.")
     with pytest.raises(DataError, match=r"has sha256 .*reinstall it"):
-        watch._content(file)
+        watch.read_content(file)
     assert not marker.exists()
 
 

@@ -253,8 +253,8 @@ def test_changed_bounds_are_not_served_from_the_cache(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not tell which files are open")
-def test_deals_of_many_subjects_keep_no_files_open(tmp_path: Path) -> None:
-    """Three files a subject and deal: a sweep over seeds ran into the usual limit of 1024."""
+def test_partitions_of_many_subjects_keep_no_files_open(tmp_path: Path) -> None:
+    """Three files a subject and partition: a sweep over seeds ran into the usual limit of 1024."""
     lines = [f"c{i % 80},{i % 99},south,{i % 9},{'yes' if i % 3 else 'no'}" for i in range(800)]
     table = source(tmp_path, "\n".join(["client,age,site,dose,outcome", *lines, ""]))
     opened = []

@@ -1,4 +1,4 @@
-"""Published values beside what their settings reach here, and what differs."""
+"""Published values against what their settings reach here, and what differs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_paper_that_its_own_setting_does_not_reach_is_said_so(chapter: Section
     assert not next(pair for pair in pairs(chapter) if pair.method == "FedAvg").differs, "0.9622 and 0.96"
 
 
-def test_only_runs_of_the_published_setting_stand_beside_it(tmp_path: Path) -> None:
+def test_only_runs_of_the_published_setting_stand_next_to_it(tmp_path: Path) -> None:
     write_run(tmp_path / "tight", "one_shot", 1.0, dataset={"name": "hugadb"}, accounting="tight", depth=5)
     write_run(tmp_path / "other", "one_shot", 1.0, dataset={"name": "hugadb"}, accounting="published", depth=7)
     assert compared(gather([tmp_path]).sections[0]) == ([], [])
