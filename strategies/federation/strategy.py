@@ -260,7 +260,7 @@ class MethodStrategy(Strategy, Generic[R]):
             return None, travelled
         try:
             self._metrics = SharedMetrics(self._side.task)
-            while chosen := self._metrics.participants(self._for_metrics(exchange.number)):
+            while chosen := self._metrics.participants(self._for_metrics()):
                 replies, traffic = meter.exchange(self._ask_for_sum(exchange.number, chosen, config), self._timeout)
                 travelled += traffic
                 if (evaluation := self._metrics.take(self._parts_of_sum(exchange.number, chosen, replies))) is not None:
@@ -270,10 +270,9 @@ class MethodStrategy(Strategy, Generic[R]):
             log.info("no sum of test metrics: %s", error)
         return None, travelled
 
-    def _for_metrics(self, server_round: int) -> list[int]:
-        test = self._result.cohort.test
-        wanted = {client: test[client] for client in sorted(set(test) - set(self._shares_no_metrics))}
-        return self._connected(server_round, wanted, 0, training=False)
+    def _for_metrics(self) -> list[int]:
+        test, there = self._result.cohort.test, self._there()
+        return [client for client in sorted(set(test) - set(self._shares_no_metrics)) if test[client] in there]
 
     def _ask_for_sum(self, server_round: int, chosen: list[int], config: ConfigRecord) -> list[Message]:
         assert self._metrics is not None

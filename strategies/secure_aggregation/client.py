@@ -300,16 +300,13 @@ class SecureSummer:
         shape = (len(signers), fellows.SIGNATURE_BYTES)
         signatures, parts = wire.take(message, wire.SIGNATURES, np.uint8, shape), self._of_survivors(attempt)
         identity_of = dict(zip(self.members.tolist(), self.identities, strict=True))
-        sound = sum(
-            fellows.is_signed(
-                identity_of.get(signer, fellows.NOBODY),
-                signature,
-                fellows.statement(fellows.SURVIVORS, signer, self.identity.about, *parts),
-            )
-            for signer, signature in zip(signers.tolist(), signatures, strict=True)
-        )
-        if sound < self.terms.quorum:
-            raise Refused(f"{sound} clients have signed these survivors; {self.terms.quorum} are needed")
+        sound = 0
+        for signer, signature in zip(signers.tolist(), signatures, strict=True):
+            said = fellows.statement(fellows.SURVIVORS, signer, self.identity.about, *parts)
+            sound += fellows.is_signed(identity_of.get(signer, fellows.NOBODY), signature, said)
+            if sound >= self.terms.quorum:
+                return
+        raise Refused(f"{sound} clients have signed these survivors; {self.terms.quorum} are needed")
 
     def _checked_identities(self, message: Arrays, members: np.ndarray, hashes: np.ndarray) -> np.ndarray:
         """Identities of all members, none where nobody has one; takes which of them are accepted."""

@@ -92,8 +92,9 @@ class Entry:
 # In the order of a page.
 CATALOGUE = (
     Entry("tradeoff", Answer, tradeoff.tradeoff, "answer",
-          "The method with the highest mean at each epsilon, and the best without privacy in grey. An ≈ says that no "
-          "difference from another method is shown. Dots are seeds; from five on, a line is their 95 % interval."),
+          "The method with the highest mean at each epsilon; in grey each client's own model, which sends nothing, and "
+          "the best without privacy. An ≈ says that no difference from another method is shown. Dots are seeds; from "
+          "five on, a line is their 95 % interval."),
     Entry("answer", Answer, comparison.answer_picture, "score",
           "Methods with a guarantee, the best of each epsilon first, larger and with its score; where units and trust "
           "models both differ, each pair has a panel. Bars are 95 % intervals over seeds, by bootstrap, and of fewer "

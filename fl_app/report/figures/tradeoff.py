@@ -13,7 +13,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from dpforest.ledger import rounded_up
-from fl_app.report.answer import Answer, Contender, Verdict
+from fl_app.report.answer import Answer, Verdict
+from fl_app.report.contenders import Contender
 from fl_app.report.statistics import Interval
 from fl_app.report.wanted import sought
 
@@ -24,16 +25,16 @@ _LETTERS = 15  # of a method's name in a line
 _OPEN = "#6B6B6B"
 _LUMA = (0.299, 0.587, 0.114)  # how bright red, green and blue are
 _MOST = 1.0  # of the scores by which methods are compared: a column below 0 has no height
-_WITHOUT = "no privacy"
+_ALONE, _WITHOUT = "alone", "no privacy"
 
 
 def tradeoff(answer: Answer) -> Iterator[tuple[str, Figure]]:
-    """One panel below the other, a column an epsilon, and at the right what is reached without privacy."""
+    """One panel below the other, a column an epsilon, and at the right each client's own model and no privacy."""
     panels = list(dict.fromkeys(verdict.panel for verdict in answer.verdicts))
     if not panels:
         return
     of_panel = {name: [verdict for verdict in answer.verdicts if verdict.panel == name] for name in panels}
-    most = max(map(len, of_panel.values())) + (answer.reference is not None)
+    most = max(map(len, of_panel.values())) + len(_without_guarantee(answer))
     figure = Figure(figsize=(1.2 + _COLUMN * max(most, 2), 4.6 * len(panels)), layout="constrained")
     for number, (name, verdicts) in enumerate(of_panel.items(), 1):
         axes = figure.add_subplot(len(panels), 1, number)
@@ -45,15 +46,16 @@ def tradeoff(answer: Answer) -> Iterator[tuple[str, Figure]]:
 
 
 def _panel(axes: Axes, answer: Answer, verdicts: Sequence[Verdict]) -> None:
-    metric, reference = answer.section.metric, answer.reference
+    metric = answer.section.metric
     ticks = [rounded_up(verdict.epsilon) for verdict in verdicts]
     for place, verdict in enumerate(verdicts):
         colour = answer.section.panel_styles[verdict.best.name].colour
         _column(axes, place, verdict.best, colour, bool(verdict.ties))
-    if reference is not None:
-        _column(axes, len(verdicts), reference, _OPEN, False)
-        axes.axhline(reference.score.mean, color=_OPEN, linestyle="--", linewidth=1.5, zorder=0.5)
-        ticks.append(_WITHOUT)
+    for tick, contender in _without_guarantee(answer):
+        _column(axes, len(ticks), contender, _OPEN, False)
+        line = ":" if tick == _ALONE else "--"
+        axes.axhline(contender.score.mean, color=_OPEN, linestyle=line, linewidth=1.5, zorder=0.5)
+        ticks.append(tick)
     found = sought(answer)
     if found is not None and not math.isnan(found.score):
         axes.axhline(found.score, color="#000000", linewidth=2, zorder=3)
@@ -68,6 +70,12 @@ def _panel(axes: Axes, answer: Answer, verdicts: Sequence[Verdict]) -> None:
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
     axes.spines["left"].set_bounds(0, _MOST)
     axes.grid(False, axis="x")
+
+
+def _without_guarantee(answer: Answer) -> list[tuple[str, Contender]]:
+    """What there is to compare with: each client's own model, which sends nothing, and the best without privacy."""
+    own = [(_ALONE, answer.alone.own)] if answer.alone is not None else []
+    return own + ([(_WITHOUT, answer.reference)] if answer.reference is not None else [])
 
 
 def _column(axes: Axes, place: int, contender: Contender, colour: str, ties: bool) -> None:

@@ -161,7 +161,7 @@ def test_glob_finds_files_of_a_group() -> None:
     (found,) = plain_overrides(["strategy=glob(one_shot*)"])
     assert found == "strategy=one_shot,one_shot_published"
     assert plain_overrides(["+experiment=frontier", "+strategy.new=1"]) == ["experiment=frontier", "+strategy.new=1"]
-    with pytest.raises(ConfigurationError, match=r"strategy=glob\(zz\*\): fits no strategy \(there are boost"):
+    with pytest.raises(ConfigurationError, match=r"strategy=glob\(zz\*\): fits no strategy \(there are alone, boost"):
         plain_overrides(["strategy=glob(zz*)"])
     with pytest.raises(ConfigurationError, match=r"glob\(\) is for files of"):
         plain_overrides(["seed=glob(*)"])

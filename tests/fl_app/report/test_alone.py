@@ -14,6 +14,7 @@ from dpforest.guarantee import NO_SERVER, Trust, TrustModel
 from fl_app.report.alone import Outcome
 from fl_app.report.answer import Answer, answer
 from fl_app.report.figures.comparison import answer_picture
+from fl_app.report.figures.tradeoff import tradeoff
 from fl_app.report.gather import gather
 
 SHARED = Trust("for sums by secure aggregation", kind=TrustModel.SHARED)
@@ -112,3 +113,11 @@ def test_the_picture_has_the_lines_to_compare_with(tmp_path: Path) -> None:
         "without privacy: centralized",
         "without privacy: alone",
     ]
+
+
+def test_the_trade_off_has_a_column_of_each_clients_own_model(tmp_path: Path) -> None:
+    write_run(tmp_path / "pooled", "centralized", math.inf, 0, [0.95] * 3, noised=False)
+    ((_, figure),) = tradeoff(compared(tmp_path, 0.9, [0.6, 0.7]))
+    (axes,) = figure.axes
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "10", "alone", "no privacy"]
+    assert [bar.get_height() for bar in axes.patches[:4]] == pytest.approx([0.6, 0.7, 0.9, 0.95])
