@@ -21,7 +21,7 @@ METHODS = (
         protections=protections,
         default_rounds=20,
         requires=require_tensorflow,
-        style=shared_or(Style("#E69F00", "v"), Style("#E69F00", "^")),
+        style=shared_or(Style("#E69F00", "D"), Style("#E69F00", "^")),
         work=local_work,
     ),
 )

@@ -42,9 +42,12 @@ def answer_picture(answer: Answer) -> Iterator[tuple[str, Figure]]:
     figure = Figure(figsize=(max(5.6, (1.1 + 1.15 * most) * across), 0.6 + 3.6 * down), layout="constrained")
     for number, panel in enumerate(panels, 1):
         axes = figure.add_subplot(down, across, number, sharey=figure.axes[0] if number > 1 else None)
-        for verdict in answer.verdicts:
-            if verdict.panel == panel:
-                _verdict(axes, epsilons[panel].index(verdict.epsilon), verdict)
+        here = {verdict.epsilon: verdict for verdict in answer.verdicts if verdict.panel == panel}
+        for place, epsilon in enumerate(epsilons[panel]):
+            if epsilon in here:
+                _verdict(axes, place, here[epsilon])
+            else:
+                _nothing(axes, place)
         _levels(axes, answer)
         axes.set_xticks(range(len(epsilons[panel])), [rounded_up(epsilon) for epsilon in epsilons[panel]])
         axes.set_xlim(-0.6, len(epsilons[panel]) - 0.4)
@@ -65,14 +68,24 @@ def _epsilons(answer: Answer, panel: str) -> list[float]:
 
 
 def _levels(axes: Axes, answer: Answer) -> None:
-    """Lines to compare with: the best without privacy, each client alone, and always predicting one class."""
-    own = [other for other in answer.references if other.scope is Scope.ALONE]
-    for reference in [*([answer.reference] if answer.reference else []), *own]:
-        axes.axhline(
-            reference.score.mean, color=PUBLISHED, linestyle=":" if reference in own else "--", linewidth=1,
-            label=f"without privacy: {reference.setting} ({reference.trust})",
-        )  # fmt: skip
+    """Lines to compare with: the best without privacy, the best of each client alone, and always predicting one class.
+
+    They lie behind all marks and numbers.
+    """
+    own = next((other for other in answer.references if other.scope is Scope.ALONE), None)
+    for reference, line in ((answer.reference, "--"), (own, ":")):
+        if reference is not None:
+            whose = ", each client by itself" if reference is own else f" ({reference.trust})"
+            axes.axhline(
+                reference.score.mean, color=PUBLISHED, linestyle=line, linewidth=1, zorder=1.5,
+                label=f"without privacy: {reference.setting}{whose}",
+            )  # fmt: skip
     most_frequent_line(axes, answer.section, answer.section.metric.name)
+
+
+def _nothing(axes: Axes, place: int) -> None:
+    """Say that no method with a guarantee has a score here, so that a gap is not taken for a fault of the figure."""
+    axes.text(place, 0.5, "no score", transform=axes.get_xaxis_transform(), color=PUBLISHED, ha="center", va="center")
 
 
 def _verdict(axes: Axes, place: int, verdict: Verdict) -> None:

@@ -71,7 +71,7 @@ def most_frequent_line(axes: Axes, section: Section, metric: str) -> None:
     if metric in section.most_frequent:
         axes.axhline(
             section.most_frequent[metric], color=PUBLISHED, linestyle="-.", linewidth=0.8,
-            label=f"always {section.guess}",
+            label=f"always {section.guess}", zorder=1.5,
         )  # fmt: skip
 
 

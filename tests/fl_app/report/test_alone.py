@@ -107,12 +107,13 @@ def test_who_is_alone_makes_no_panel_of_its_own(tmp_path: Path) -> None:
 
 def test_the_picture_has_the_lines_to_compare_with(tmp_path: Path) -> None:
     write_run(tmp_path / "pooled", "centralized", math.inf, 0, [0.95] * 3, noised=False)
+    write_run(tmp_path / "own", "standalone", math.inf, 0, [0.8] * 3, noised=False)
     ((_, figure),) = answer_picture(compared(tmp_path, 0.9, [0.6]))
     labels = figure.axes[0].get_legend_handles_labels()[1]
     assert [label.partition(" (")[0] for label in labels if label.startswith("without privacy")] == [
         "without privacy: centralized",
-        "without privacy: alone",
-    ]
+        "without privacy: alone, each client by itself",
+    ], "of what each client has alone, the best"
 
 
 def test_the_trade_off_has_a_column_of_each_clients_own_model(tmp_path: Path) -> None:

@@ -103,9 +103,13 @@ def test_the_answer_has_four_panels_with_lines_to_compare_with(tmp_path: Path) -
         levels = {line.get_label(): line.get_ydata()[0] for line in axes.lines if len(line.get_ydata()) == 2}
         assert levels == {
             "without privacy: centralized (server trusted)": pytest.approx(0.95),
-            "without privacy: standalone (nothing leaves a client)": pytest.approx(0.65),
+            "without privacy: standalone, each client by itself": pytest.approx(0.65),
             "always the most frequent class": pytest.approx(1 / 3, abs=0.01),
         }
+        behind = {line.get_zorder() for line in axes.lines if line.get_label() in levels}
+        assert max(behind) < min(text.get_zorder() for text in axes.texts), "no line strikes a number through"
+    gaps = [[text.get_text() for text in axes.texts].count("no score") for axes in figure.axes]
+    assert gaps == [0, 0, 1, 0], "nothing could be learned at epsilon 1 there, and the figure says that it has no score"
     # A method looks the same in all panels, and is in the legend once.
     shown = [dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True)) for axes in figure.axes]
     colours = {panel["boost (delta 1e-06)"].lines[0].get_color() for panel in shown}
