@@ -246,6 +246,14 @@ def make_plan(
 
     Parameters
     ----------
+    settings : BoostSettings
+        As given.
+    budget : Budget
+        Of a party over the run.
+    rounds : int
+        Of boosting.
+    schema : Schema
+        Public description of the rows.
     parties : int
         How many have records.
     shares : int
@@ -253,6 +261,11 @@ def make_plan(
     records : float, optional
         How many records a party has, as released; by default the schema's public number. For the share of the linear
         part alone.
+
+    Returns
+    -------
+    BoostPlan
+        With its noise.
 
     Raises
     ------
