@@ -61,7 +61,7 @@ def most_area(epsilon: float, delta: float = 0.0) -> float:
     Examples
     --------
     >>> round(most_area(1.0), 4)
-    0.8022
+    0.7311
     """
     if math.isinf(epsilon):
         return 1.0

@@ -229,7 +229,8 @@ def found(
         test, rates = field_rates(with_it, without, bound)
         by = test.words
     else:
-        scores = CanaryScores(*(np.array([score(message) for message in part]) for part in (inside, outside)))
+        each = [np.array([score(message) for message in part]) for part in (inside, outside)]
+        scores = CanaryScores(each[0], each[1])
         rates, by = scores.rates_of_best(bound), "the score"
     return found_by(rates, by, claim, confidence, gaussian, len(inside) + len(outside))
 

@@ -42,7 +42,7 @@ def to_nested(forest: Forest) -> dict[str, Any]:
     >>> X, y = np.repeat([[0.1], [0.9]], 500, axis=0), np.repeat(["low", "high"], 500)
     >>> model = PrivateForestClassifier(trees=1, depth=1, bounds=[(0, 1)], classes=["high", "low"], random_state=0)
     >>> forest = model.fit(X, y).forest_
-    >>> to_nested(forest)["trees"][0]["type"]
+    >>> to_nested(forest)["trees"][0]["tree_structure"]["type"]
     'node'
     """
     if forest.output not in ("probability", "score", "target"):

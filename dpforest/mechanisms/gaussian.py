@@ -73,8 +73,8 @@ class DiscreteGaussianSums(Mechanism):
     >>> from dpforest.noise import Seeded
     >>> sums = DiscreteGaussianSums(sigma=20.0, squared_sensitivity=25)
     >>> noised = sums.release(np.array([100, 200]), sums.entry("sums"), Ledger(Budget(2.0, 1e-6)), Seeded(0))
-    >>> sums.cost.mu
-    0.25
+    >>> round(sums.cost.mu, 4)  # a little more than 5 / 20, since the noise is discrete
+    0.2529
     """
 
     sigma: float
