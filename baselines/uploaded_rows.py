@@ -40,7 +40,7 @@ class RowsServer(ServerSide):
         X, y = update.arrays.get("X"), update.arrays.get("y")
         schema = self.task.schema
         if X is None or y is None or y.ndim != 1 or X.shape != (len(y), schema.n_features):
-            raise DPForestError(f"expected rows of {schema.n_features} features with their targets")
+            raise DPForestError(f"wrong shape: expected rows of {schema.n_features} features with their targets")
         self._received[update.client] = schema.check_matrix(X, "refuse")[0], schema.check_target(y)
 
     def take_rows(self, updates: list[ClientUpdate]) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ def one_line(text: str, longest: int = _LONGEST) -> str:
 
 
 def printable(name: str, but: str = "") -> str:
-    """A name of somebody else's, with escape codes and the like written out (``\\x1b``), but for some characters."""
+    """A name of somebody else's, with escape codes and the like written out in letters, but for some characters."""
     if name.isprintable():
         return name
     return "".join(c if c.isprintable() or c in but else c.encode("unicode_escape").decode("ascii") for c in name)
@@ -51,6 +51,6 @@ class PrivacyLeakWarning(UserWarning):
 
 
 def did_you_mean(name: object, options: Iterable[str]) -> str:
-    """ "; did you mean 'x'?" with the nearest option, or nothing where none is near."""
+    """The end of a sentence, "; did you mean 'x'?" with the nearest option, or nothing where none is near."""
     near = difflib.get_close_matches(str(name)[:100], list(options), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""

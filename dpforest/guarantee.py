@@ -124,7 +124,28 @@ NO_SERVER = Trust("server and other clients not trusted", kind=TrustModel.LOCAL)
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a ledger proves: an epsilon with its unit, neighbours and trust model, or that it proves nothing."""
+    """What a ledger proves: an epsilon with its unit, neighbours and trust model, or that it proves nothing.
+
+    Parameters
+    ----------
+    epsilon : float
+        ``inf`` for none.
+    delta : float
+        0 for pure differential privacy.
+    unit : Unit
+        What is hidden, with its neighbours.
+    trust : Trust
+        Who must be trusted.
+    reasons : tuple of str
+        Why there is none; empty where there is one.
+
+    Examples
+    --------
+    >>> from dpforest.ledger import Budget, Ledger
+    >>> print(Ledger(Budget(epsilon=1.0)).guarantee())
+    epsilon = 0 (pure) for one record added to or removed from one client's training rows;
+    nobody but the data owner is trusted
+    """
 
     epsilon: float
     delta: float

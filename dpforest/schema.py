@@ -41,9 +41,7 @@ def least_width(largest: Any) -> Any:
 
 
 def apart(low: float, high: float) -> tuple[float, float]:
-    """The smallest and largest number of some data as a range that a schema can have, wider where they are all but
-    equal.
-    """
+    """The ends of some data as a range that a schema can have, wider where they are all but equal."""
     size = max(abs(low), abs(high))
     margin = 0.0 if high - low >= least_width(size) else 0.5 * max(size, 1.0)
     return low - margin, high + margin

@@ -14,9 +14,10 @@ class OneShotForest(ForestStrategy):
 
     Examples
     --------
-    >>> from strategies import OneShotForest
-    >>> strategy = OneShotForest(schema, epsilon=1.0, trees=10)  # doctest: +SKIP
-    >>> result = strategy.start(grid)  # doctest: +SKIP
+    >>> from dpforest.schema import Feature, Schema
+    >>> schema = Schema((Feature("age", 0, 120, "years"),), "state", classes=("ill", "well"))
+    >>> strategy = OneShotForest(schema, epsilon=1.0, trees=10)
+    >>> result = strategy.start(grid)  # in a ServerApp  # doctest: +SKIP
     >>> result.guarantee, result.forest.n_trees  # doctest: +SKIP
     """
 
@@ -24,19 +25,43 @@ class OneShotForest(ForestStrategy):
 
 
 class FextDP(ForestStrategy):
-    """Federated extra trees with differential privacy (FEXT-DP); options: `strategies.fext.settings.FextSettings`."""
+    """Federated extra trees with differential privacy (FEXT-DP); options: `strategies.fext.settings.FextSettings`.
+
+    Examples
+    --------
+    >>> from dpforest.schema import Feature, Schema
+    >>> schema = Schema((Feature("age", 0, 120, "years"),), "state", classes=("ill", "well"))
+    >>> strategy = FextDP(schema, epsilon=1.0, depth=4)
+    >>> result = strategy.start(grid)  # in a ServerApp  # doctest: +SKIP
+    """
 
     method: ClassVar[str] = "fext"
 
 
 class PrivateBoosting(ForestStrategy):
-    """Boosted trees from noised sums; options: `strategies.boost.settings.FederatedBoostSettings`."""
+    """Boosted trees from noised sums; options: `strategies.boost.settings.FederatedBoostSettings`.
+
+    Examples
+    --------
+    >>> from dpforest.schema import Feature, Schema
+    >>> schema = Schema((Feature("age", 0, 120, "years"),), "state", classes=("ill", "well"))
+    >>> strategy = PrivateBoosting(schema, epsilon=1.0, delta=1e-6, trust="shared")
+    >>> result = strategy.start(grid)  # in a ServerApp  # doctest: +SKIP
+    """
 
     method: ClassVar[str] = "boost"
 
 
 class LDPBagging(ForestStrategy):
-    """Bagged trees of rows under local noise; options: `strategies.ldp_bagging.settings.LdpBaggingSettings`."""
+    """Bagged trees of rows under local noise; options: `strategies.ldp_bagging.settings.LdpBaggingSettings`.
+
+    Examples
+    --------
+    >>> from dpforest.schema import Feature, Schema
+    >>> schema = Schema((Feature("age", 0, 120, "years"),), "state", classes=("ill", "well"))
+    >>> strategy = LDPBagging(schema, epsilon=1.0)
+    >>> result = strategy.start(grid)  # in a ServerApp  # doctest: +SKIP
+    """
 
     method: ClassVar[str] = "ldp_bagging"
 
@@ -46,6 +71,13 @@ class PPFPRF(ModelStrategy):
 
     Each client ends with a forest of its own, which a real node keeps to itself. Options:
     `strategies.pp_fprf.settings.PersonalSettings`.
+
+    Examples
+    --------
+    >>> from dpforest.schema import Feature, Schema
+    >>> schema = Schema((Feature("age", 0, 120, "years"),), "state", classes=("ill", "well"))
+    >>> strategy = PPFPRF(schema, epsilon=20.0, k=3)
+    >>> result = strategy.start(grid)  # in a ServerApp  # doctest: +SKIP
     """
 
     method: ClassVar[str] = "pp_fprf"
@@ -55,6 +87,13 @@ class PPFGRF(ForestStrategy):
     """One forest that all users grow level by level (Liu et al. 2022).
 
     Options: `strategies.pp_fprf.settings.GlobalSettings`.
+
+    Examples
+    --------
+    >>> from dpforest.schema import Feature, Schema
+    >>> schema = Schema((Feature("age", 0, 120, "years"),), "state", classes=("ill", "well"))
+    >>> strategy = PPFGRF(schema, epsilon=20.0)
+    >>> result = strategy.start(grid)  # in a ServerApp  # doctest: +SKIP
     """
 
     method: ClassVar[str] = "pp_fgrf"

@@ -147,8 +147,9 @@ def read_ledger(message: Message) -> Ledger:
 
 
 def error_content(client: int, error: Exception, refused: bool = False, unprotected: bool = False) -> RecordDict:
-    """A client's reply when it cannot, or as its owner decides will not, do what was asked; a real node passes only
-    what shows no data.
+    """A client's reply when it cannot, or as its owner decides will not, do what was asked.
+
+    A real node passes only what shows no data.
 
     Parameters
     ----------

@@ -301,8 +301,9 @@ class ServerSide(ABC, Generic[S]):
         return None
 
     def unprotected(self) -> list[str]:
-        """What a client will send without protection, in the words of its ledger (`Unprotected.facts`); empty if
-        everything is covered.
+        """What a client will send without protection, in the words of its ledger (`Unprotected.facts`).
+
+        Empty if everything is covered.
         """
         return []
 

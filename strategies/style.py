@@ -20,8 +20,10 @@ _PALETTE = (
 
 @dataclass(frozen=True)
 class Style:
-    """Colour, mark and line of a method. No two methods of the project share all three, and colours that a colour-blind
-    reader would confuse come with different marks.
+    """Colour, mark and line of a method.
+
+    No two methods of the project share all three, and colours that a colour-blind reader would confuse come with
+    different marks.
     """
 
     colour: str

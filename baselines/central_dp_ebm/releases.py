@@ -1,5 +1,6 @@
-"""What DP-EBM releases about a record, by the proof of Nori et al. 2021 ("Accuracy, Interpretability, and Differential
-Privacy via Explainable Boosting"), and where that proof does not reach.
+"""What DP-EBM releases about a record, by the proof of its authors, and where that proof does not reach.
+
+Nori et al. 2021, "Accuracy, Interpretability, and Differential Privacy via Explainable Boosting".
 
 *Cells.* Once a column, the rows in each of its public cells are counted. A record adds 1 to one count, so noise of
 standard deviation sigma costs mu = 1 / sigma. Cells with few rows by these counts are joined.

@@ -27,8 +27,9 @@ _STATE = "dp_sgd"
 
 
 class DpSgdClient(NetworkClient):
-    """Takes noised steps on Poisson samples of the client's rows and sends where they lead; or, where the noise is
-    shared, sends its part of the gradient of every step.
+    """Takes noised steps on Poisson samples of the client's rows and sends where they lead.
+
+    Where the noise is shared, it sends its part of the gradient of every step.
     """
 
     def train(self, task: ClientTask[Any], X: np.ndarray, y: np.ndarray, arrays: Arrays) -> Update:

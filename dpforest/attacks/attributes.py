@@ -42,7 +42,24 @@ class Hidden:
 
 
 def hidden_columns(X: np.ndarray, y: np.ndarray, most: int, seed: int) -> list[Hidden]:
-    """The columns that say most about the target among (other people's) rows, cut at their quartiles."""
+    """The columns that say most about the target among (other people's) rows, cut at their quartiles.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Rows of people who are alike.
+    y : ndarray of shape (n_rows,)
+        Their classes or targets.
+    most : int
+        At most so many columns.
+    seed : int
+        Of the estimate.
+
+    Returns
+    -------
+    list of Hidden
+        The columns that say most first.
+    """
     gain = mutual_info_classif(X, _classes(y), random_state=seed)
     found = []
     for feature in np.argsort(-gain, kind="stable"):

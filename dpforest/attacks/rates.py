@@ -20,7 +20,15 @@ _ENDS = (2.5, 97.5)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95 per cent interval."""
+    """A figure with its 95 per cent interval.
+
+    Parameters
+    ----------
+    value : float
+        The figure.
+    low, high : float
+        Ends of the interval.
+    """
 
     value: float
     low: float
@@ -67,6 +75,15 @@ def rates(scores: np.ndarray, is_member: np.ndarray, groups: np.ndarray, seed: i
     ------
     DPForestError
         There are no members, or no others, or a score is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> is_member = np.arange(2000) % 2 == 0
+    >>> found = rates(rng.normal(size=2000) + 2.0 * is_member, is_member, np.arange(2000) // 20)
+    >>> found.area.low < found.area.value < found.area.high, round(found.area.value, 1)
+    (True, 0.9)
     """
     if not len(scores) or is_member.all() or not is_member.any():
         raise DPForestError("an attack is measured on members and on others: one of them is missing")

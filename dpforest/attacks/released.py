@@ -84,7 +84,22 @@ def _counts_of_leaf(answer: np.ndarray, total: float, taken: np.ndarray) -> np.n
 
 
 def leaf_counts(forest: Forest, balance: float = 0.0, smoothing: str = "none") -> np.ndarray:
-    """What a forest's leaves say about numbers of records: a column a class, or one column where it says no classes."""
+    """What a forest's leaves say about numbers of records: a column a class, or one column where it says no classes.
+
+    Parameters
+    ----------
+    forest : Forest
+        The released model.
+    balance : float
+        How far votes were balanced (`dpforest.growers.balance_votes`); 0 is not at all.
+    smoothing : str
+        ``"laplace"`` where a record was spread over the classes of each leaf, else ``"none"``.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_nodes, n_classes) or (n_nodes, 1)
+        In records; 0 for nodes that are no leaves.
+    """
     leaf = forest.is_leaf[:, None]
     if forest.output == "probability" and smoothing == "laplace":
         return class_counts(forest, balance)
@@ -120,8 +135,17 @@ def count_ratios(forest: Forest, counts: np.ndarray, part: Part) -> np.ndarray:
 
     Parameters
     ----------
+    forest : Forest
+        The released model.
     counts : ndarray of shape (n_nodes, n_classes) or (n_nodes, 1)
         As `leaf_counts`.
+    part : Part
+        Records that may have trained.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_records,)
+        High where the record seems to be in.
     """
     leaves = forest.apply(part.X)[:, part.trees]
     column = part.y.astype(np.int64) if counts.shape[1] > 1 else np.zeros(len(part.y), dtype=np.int64)
@@ -152,6 +176,18 @@ def own_value_hits(forest: Forest, part: Part) -> np.ndarray:
     """How many thresholds of the trees are, to the last bit, a value of the record; shape (n_records,).
 
     A threshold counts the less, the more records of the part have that value.
+
+    Parameters
+    ----------
+    forest : Forest
+        The released model.
+    part : Part
+        Records that may have trained.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_records,)
+        Weighted numbers of such thresholds.
     """
     hits = np.zeros(len(part.y))
     nodes = nodes_of(forest, part.trees)

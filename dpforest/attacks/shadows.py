@@ -31,6 +31,16 @@ class Shadows:
     ------
     DPForestError
         There are too few models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> is_member = rng.random((40, 50)) < 0.5
+    >>> statistics = rng.normal(size=(40, 50, 1)) + 2.0 * is_member[..., None]
+    >>> ratios = Shadows(statistics, is_member).leave_one_out()
+    >>> bool(ratios[is_member].mean() > ratios[~is_member].mean())
+    True
     """
 
     def __init__(self, statistics: np.ndarray, is_member: np.ndarray) -> None:

@@ -66,6 +66,16 @@ def audit(
     ------
     DPForestError
         The repetitions are too few to refute the claim whatever comes out; says how many are needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest.audit import Claim, audit
+    >>> def release(rows, noise):
+    ...     return {"sum": len(rows) + noise.discrete_laplace(1.0, 1), "largest": rows.max()}
+    >>> found = audit(release, np.zeros(9), record=np.array([1.0]), claim=Claim(epsilon=1.0), repetitions=500)
+    >>> found.violated
+    True
     """
     each = _check_enough(repetitions, claim, confidence, gaussian, CHOOSING if score else LEARNING)
     rows = np.asarray(rows)
@@ -108,6 +118,21 @@ def audit_estimator(
         What is looked at; by default its prediction of the record (chances of classes where it gives any).
     repetitions, confidence, seed
         As in `audit`; an estimator has no noise that could be halved from outside.
+
+    Returns
+    -------
+    AuditResult
+        What was found, with the claim.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from dpforest.audit import Claim, audit_estimator
+    >>> X, y = np.zeros((4, 1)), np.array([0, 0, 1, 1])
+    >>> nearest = KNeighborsClassifier(n_neighbors=1)
+    >>> audit_estimator(nearest, X, y, (np.array([5.0]), 1), Claim(epsilon=1.0), repetitions=200).violated
+    True
     """
     each = _check_enough(repetitions, claim, confidence, False, LEARNING)
     row, target = np.asarray(record[0])[None], np.asarray(record[1])[None]
@@ -146,6 +171,27 @@ def audit_one_run(
     claim : Claim
     guesses : float
         Share of the canaries about which a guess is made: those with the highest scores and, as many, the lowest.
+    confidence : float
+        Of the bound.
+    seed : int
+        Of the coins and of the noise.
+
+    Returns
+    -------
+    AuditResult
+        What was found, with the claim.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest.audit import Claim, audit_one_run
+    >>> canaries = np.eye(200)
+    >>> def release(rows, noise):
+    ...     return rows.sum(axis=0)
+    >>> def scores(message, canaries):
+    ...     return canaries @ message
+    >>> audit_one_run(release, np.zeros((1, 200)), canaries, scores, Claim(epsilon=1.0)).violated
+    True
     """
     coins = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,))).random(len(canaries)) < 0.5
     message = release(np.concatenate([rows, canaries[coins]]), _noise(seed, 2, 0, 0))
@@ -177,14 +223,14 @@ def found(
     gaussian: bool = False,
 ) -> Found:
     """What messages with a record and without it prove."""
-
     bound = bound_for(claim, gaussian)
     if score is None:
         with_it, without = ([fields_of(message) for message in messages] for messages in (inside, outside))
         test, rates = field_rates(with_it, without, bound)
         by = test.words
     else:
-        scores = CanaryScores(*(np.array([score(message) for message in part]) for part in (inside, outside)))
+        each = [np.array([score(message) for message in part]) for part in (inside, outside)]
+        scores = CanaryScores(each[0], each[1])
         rates, by = scores.rates_of_best(bound), "the score"
     return found_by(rates, by, claim, confidence, gaussian, len(inside) + len(outside))
 

@@ -140,16 +140,31 @@ def make_client_plan(
 
     Parameters
     ----------
+    settings : BoostSettings
+        As given.
+    schema : Schema
+        Public description of the rows.
+    rounds : int
+        Of boosting.
     mu : float
         What all releases may cost together.
     signal : float
         How far the mean of all clients' unit vectors stands out of the noise of the run.
+    clients : int
+        That train.
     shares : int
         How many clients share the noise of a sum; 1: each adds all of it.
     scale : {"auto", "own", "moments"}
         The recipe; ``auto`` follows the signal.
     linear_share : float, optional
         Of the recipe ``own``; a half if left out.
+    balance : float
+        How far rare classes weigh more.
+
+    Returns
+    -------
+    ClientPlan
+        With its noise.
 
     Raises
     ------

@@ -24,8 +24,21 @@ def boost(
         Inside the schema's bounds.
     y : ndarray of shape (n_records,)
         Class indices, or targets inside their range.
+    schema : Schema
+        Public description of the rows.
+    settings : BoostSettings
+        As given.
+    rounds : int
+        Of boosting.
     ledger : Ledger
         Its whole budget is spent.
+    noise : Noise
+        Of the party.
+
+    Returns
+    -------
+    Forest
+        The trees, and the linear part where there is one.
 
     Raises
     ------

@@ -34,6 +34,14 @@ def release_marginals(
     X : ndarray of shape (n_records, n_features)
     y : ndarray of shape (n_records,)
         Class indices, or targets.
+    schema : Schema
+        Public description of the rows.
+    plan : BoostPlan
+        Of the run.
+    ledger : Ledger
+        Of the party.
+    noise : Noise
+        Of the party.
     largest : int, optional
         Counts are cut off here before noise is added, which changes no sensitivity.
 
@@ -67,9 +75,15 @@ def release_moments(
     Parameters
     ----------
     X : ndarray of shape (n_records, n_features)
+    schema : Schema
+        Public description of the rows.
     plan : BoostPlan
     standard : Standard
         The units so far.
+    ledger : Ledger
+        Of the party.
+    noise : Noise
+        Of the party.
     largest : int, optional
         Sums are cut off at this absolute value before noise is added, which changes no sensitivity.
 

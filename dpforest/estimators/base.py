@@ -257,9 +257,7 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
         return schema.check_matrix(X, "refuse" if self.out_of_bounds == "refuse" else "clip")[0], kept
 
     def _public_features(self, X: Any, ledger: Ledger) -> tuple[list[dict[str, Any]], list[str]]:
-        """Columns as in a schema file: from ``bounds`` and ``categories``, or (unprotected) from the data; and the
-        names of these.
-        """
+        """Columns as in a schema file, from ``bounds`` and ``categories``; and the names of those read off the data."""
         if self.schema is not None:
             self._check_columns(X, self.schema)
             if self.schema.leak:

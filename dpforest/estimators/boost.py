@@ -70,9 +70,10 @@ class PrivateBoostClassifier(_Boosting, PrivateClassifier):
         which costs no privacy; see `dpforest.forest.weigh_classes`. What would balance them is in the data.
     rounds : int
         How often sums are asked; each round adds ``trees_per_round`` trees.
-    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration, \
-    linear_share
+    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage
         See `dpforest.boosting.BoostSettings`.
+    exploration, linear_share
+        Likewise.
     schema : Schema or None
         Takes the place of ``bounds``, ``categories``, ``missing`` and ``classes``; its classes are text.
     out_of_bounds : {"clip", "refuse"}
@@ -147,9 +148,10 @@ class PrivateBoostRegressor(_Boosting, PrivateRegressor):
         Public range of the target.
     rounds : int
         How often sums are asked; each round adds ``trees_per_round`` trees.
-    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage, exploration, \
-    linear_share
+    trees_per_round, depth, pure, clip, count_share, marginal_share, bins, cuts, step, shrinkage
         See `dpforest.boosting.BoostSettings`.
+    exploration, linear_share
+        Likewise.
     schema : Schema or None
         Takes the place of ``bounds``, ``categories``, ``missing`` and ``target_range``.
     out_of_bounds : {"clip", "refuse"}

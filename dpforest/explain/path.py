@@ -16,6 +16,19 @@ class Step:
     """One question that a row was asked, and its answer.
 
     Where it is about a set of categories, ``feature`` is the column, and ``value`` 1 for a row whose value is in it.
+
+    Parameters
+    ----------
+    feature : str
+        Name of the column.
+    value : float
+        The row's, in the unit of the column.
+    threshold : float
+        That it was compared with.
+    goes_left : bool
+        Whether the value is at most the threshold.
+    text : str
+        All of it in words.
     """
 
     feature: str
@@ -64,10 +77,25 @@ def explain_prediction(forest: Forest, row: np.ndarray) -> list[TreePath]:
     row : ndarray of shape (n_features,)
         Inside the schema's bounds.
 
+    Returns
+    -------
+    list of TreePath
+        One a tree.
+
     Raises
     ------
     InvalidForest
         The leaves hold raw counts, or the row has another number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest import PrivateForestClassifier
+    >>> X, y = np.repeat([[0.1], [0.9]], 500, axis=0), np.repeat(["low", "high"], 500)
+    >>> model = PrivateForestClassifier(trees=1, depth=1, bounds=[(0, 1)], classes=["high", "low"], random_state=0)
+    >>> forest = model.fit(X, y).forest_
+    >>> [step.feature for path in explain_prediction(forest, np.array([0.1])) for step in path.steps]
+    ['x0']
     """
     row = np.asarray(row)
     words = addition if forest.output in ("logit", "target_sum") else outcome

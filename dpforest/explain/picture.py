@@ -26,6 +26,21 @@ def to_dot(forest: Forest, tree: int = 0, depth: int | None = None) -> str:
     tree : int
     depth : int, optional
         Draw no deeper; a node that is cut off says what it predicts on average.
+
+    Returns
+    -------
+    str
+        In the language DOT, for Graphviz.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest import PrivateForestClassifier
+    >>> X, y = np.repeat([[0.1], [0.9]], 500, axis=0), np.repeat(["low", "high"], 500)
+    >>> model = PrivateForestClassifier(trees=1, depth=1, bounds=[(0, 1)], classes=["high", "low"], random_state=0)
+    >>> forest = model.fit(X, y).forest_
+    >>> to_dot(forest).startswith("digraph")
+    True
     """
     alone = forest.tree(tree)
     lines = ["digraph tree {", '  node [shape=box, style=rounded, fontname="sans-serif"];']

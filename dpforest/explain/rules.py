@@ -50,10 +50,25 @@ def tree_rules(forest: Forest, tree: int = 0, limit: int | None = None) -> list[
     limit : int, optional
         At most so many rules.
 
+    Returns
+    -------
+    list of Rule
+        One a leaf.
+
     Raises
     ------
     InvalidForest
         The leaves of such a forest mean nothing alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest import PrivateForestClassifier
+    >>> X, y = np.repeat([[0.1], [0.9]], 500, axis=0), np.repeat(["low", "high"], 500)
+    >>> model = PrivateForestClassifier(trees=1, depth=1, bounds=[(0, 1)], classes=["high", "low"], random_state=0)
+    >>> forest = model.fit(X, y).forest_
+    >>> len(tree_rules(forest))
+    2
     """
     alone = forest.tree(tree)
     rules = []

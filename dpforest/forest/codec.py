@@ -23,6 +23,11 @@ KEYS = ("offsets", "feature", "threshold", "left", "value", "weight", "base")
 def pack(forest: Forest) -> dict[str, np.ndarray]:
     """Arrays to send; `unpack` reads them back.
 
+    Parameters
+    ----------
+    forest : Forest
+        Finished, or of counts.
+
     Returns
     -------
     dict of str to ndarray

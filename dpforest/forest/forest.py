@@ -219,6 +219,16 @@ class Forest:
 def concatenate(forests: Sequence[Forest]) -> Forest:
     """Join forests over one schema and of one kind into one.
 
+    Parameters
+    ----------
+    forests : sequence of Forest
+        One or more.
+
+    Returns
+    -------
+    Forest
+        Their trees, one forest's after another's.
+
     Raises
     ------
     InvalidForest

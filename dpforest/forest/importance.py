@@ -13,10 +13,25 @@ def feature_importances(forest: Forest) -> np.ndarray:
     Computed from the noised leaf values and weights only. Trees count equally. Importances that the forest states
     itself are given as they are.
 
+    Parameters
+    ----------
+    forest : Forest
+        A finished one.
+
     Returns
     -------
     ndarray of float64, shape (n_features,)
         Non-negative; adds up to 1 unless no split decreases the impurity (then all 0).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest import PrivateForestClassifier
+    >>> X, y = np.repeat([[0.1], [0.9]], 500, axis=0), np.repeat(["low", "high"], 500)
+    >>> model = PrivateForestClassifier(trees=1, depth=1, bounds=[(0, 1)], classes=["high", "low"], random_state=0)
+    >>> forest = model.fit(X, y).forest_
+    >>> feature_importances(forest).tolist()
+    [1.0]
     """
     if forest.stated_importances is not None:
         return forest.stated_importances

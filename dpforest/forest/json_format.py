@@ -36,7 +36,18 @@ _LARGEST_INDEX = np.iinfo(np.int32).max
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the files that `save` writes."""
+    """The JSON Schema of the files that `save` writes.
+
+    Returns
+    -------
+    dict
+        As parsed from JSON.
+
+    Examples
+    --------
+    >>> json_schema()["properties"]["format"]
+    {'const': 'dpforest'}
+    """
     text = Path(__file__).with_name("forest.schema.json").read_text(encoding="utf-8")
     plain: dict[str, Any] = json.loads(text)
     return plain
@@ -234,7 +245,20 @@ def _importances(plain: Any, schema: Schema) -> np.ndarray:
 
 
 def save(forest: Forest, path: str | Path) -> Path:
-    """Write a forest as JSON, whole or not at all."""
+    """Write a forest as JSON, whole or not at all.
+
+    Parameters
+    ----------
+    forest : Forest
+        A finished one.
+    path : str or Path
+        The file; replaced if there is one.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
     return write_json(to_dict(forest), path)
 
 
@@ -250,12 +274,39 @@ def write_json(plain: Mapping[str, Any], path: str | Path) -> Path:
 def load(path: str | Path, limits: Limits | None = None) -> Forest:
     """Read a forest written by `save`.
 
+    Parameters
+    ----------
+    path : str or Path
+        Of a ``forest.json``.
+    limits : Limits, optional
+        How large it may be; the usual ones if left out.
+
+    Returns
+    -------
+    Forest
+        Checked, and ready to predict.
+
     Raises
     ------
     InvalidForest
         The file is a folder, no JSON (for instance cut short) or no sound forest.
     SchemaError
         Its schema is not one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest import PrivateForestClassifier
+    >>> X, y = np.repeat([[0.1], [0.9]], 500, axis=0), np.repeat(["low", "high"], 500)
+    >>> model = PrivateForestClassifier(trees=1, depth=1, bounds=[(0, 1)], classes=["high", "low"], random_state=0)
+    >>> forest = model.fit(X, y).forest_
+    >>> import tempfile, pathlib
+    >>> from dpforest.forest import load, save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save(forest, pathlib.Path(folder) / "forest.json")
+    ...     same = load(path)
+    >>> bool(np.allclose(same.predict_proba(X), forest.predict_proba(X)))
+    True
     """
     try:
         plain = parse_json(Path(path).read_text(encoding="utf-8"))

@@ -20,10 +20,30 @@ def to_nested(forest: Forest) -> dict[str, Any]:
     probability of the second of two classes, or a target value; ``"probabilities"`` of all classes where there are
     more. The prediction of the model is the mean over its trees.
 
+    Parameters
+    ----------
+    forest : Forest
+        A finished one.
+
+    Returns
+    -------
+    dict
+        Ready for JSON.
+
     Raises
     ------
     InvalidForest
         The trees are parts of a sum, which this form cannot say.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest import PrivateForestClassifier
+    >>> X, y = np.repeat([[0.1], [0.9]], 500, axis=0), np.repeat(["low", "high"], 500)
+    >>> model = PrivateForestClassifier(trees=1, depth=1, bounds=[(0, 1)], classes=["high", "low"], random_state=0)
+    >>> forest = model.fit(X, y).forest_
+    >>> to_nested(forest)["trees"][0]["tree_structure"]["type"]
+    'node'
     """
     if forest.output not in ("probability", "score", "target"):
         raise InvalidForest(f"trees of {forest.output!r} are added up, and nested nodes are averaged: export to ONNX")

@@ -29,6 +29,11 @@ def to_onnx(forest: Forest) -> Any:
     The outputs are ``probabilities`` (n_rows, n_classes) and ``class_index`` (n_rows,), or ``target`` (n_rows, 1). The
     names of features and classes, bounds, units and provenance are in the model's metadata as JSON.
 
+    Parameters
+    ----------
+    forest : Forest
+        A finished one.
+
     Returns
     -------
     onnx.ModelProto
@@ -61,7 +66,20 @@ def to_onnx(forest: Forest) -> Any:
 
 
 def save_onnx(forest: Forest, path: str | Path) -> Path:
-    """Write `to_onnx` to a file, whole or not at all."""
+    """Write `to_onnx` to a file, whole or not at all.
+
+    Parameters
+    ----------
+    forest : Forest
+        A finished one.
+    path : str or Path
+        The file; replaced if there is one.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
     return write_onnx(to_onnx(forest), path)
 
 

@@ -73,8 +73,9 @@ class OnnxGraph:
         return self.call("Clip", unit, self.constant("nought", 0.0), self.constant("one", 1.0))
 
     def missing_cells(self, rows: str, schema: Schema, width: int) -> tuple[str, str]:
-        """1 for each missing cell of the features that have such cells, else 0; and 0 for each of all ``width`` columns
-        that is missing, else 1.
+        """1 for each missing cell of the features that have such cells, else 0; and where cells are not missing.
+
+        The second has 0 for each of all ``width`` columns that is missing, else 1.
         """
         gaps = schema.gaps
         cells = self.call("Gather", rows, self.constant("gaps", gaps), axis=1)

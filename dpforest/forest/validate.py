@@ -15,7 +15,19 @@ _LARGEST_COUNT = 2.0**62
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a forest from an untrusted sender may be."""
+    """How large a forest from an untrusted sender may be.
+
+    Parameters
+    ----------
+    trees : int
+        Most trees.
+    nodes : int
+        Most nodes of all trees.
+    depth : int
+        Most levels of splits.
+    sets : int
+        Most sets of categories.
+    """
 
     trees: int = 100_000
     nodes: int = 5_000_000
@@ -34,6 +46,18 @@ def validate(forest: Forest, limits: Limits | None = None) -> Forest:
     Every node is reached from its root exactly once (no cycle, no orphan), every index is in range and every
     number finite in single precision, so that prediction ends and stays inside its arrays, and whoever is sent the
     forest or reads it from a file finds it sound too.
+
+    Parameters
+    ----------
+    forest : Forest
+        From anywhere.
+    limits : Limits, optional
+        How large it may be; the usual ones if left out.
+
+    Returns
+    -------
+    Forest
+        The same one.
 
     Raises
     ------

@@ -23,7 +23,22 @@ _USELESS = -(1 << 50)
 
 
 def planned_entries(settings: ResolvedSettings, epsilon: float, schema: Schema) -> list[Entry]:
-    """Everything that growing will release, for `Ledger.require` and for showing before a run."""
+    """Everything that growing will release, for `Ledger.require` and for showing before a run.
+
+    Parameters
+    ----------
+    settings : ResolvedSettings
+        With nothing left on ``auto``.
+    epsilon : float
+        Total budget.
+    schema : Schema
+        Public description of the rows.
+
+    Returns
+    -------
+    list of Entry
+        In the order of the releases.
+    """
     plans = plan(settings, epsilon, schema.n_features, kernels.SCORE_UNIT)
     return [entry for tree in plans for entry in tree.entries]
 

@@ -167,8 +167,10 @@ def _exact_float_roots(square_sum):
 
 @compiled(inline="always")
 def _is_same_for_all(totals):
-    """Whether no candidate can score more than another: at most one class has counts, too few for the cap of
-    `scaled_norm` (beyond it a split pays, since each side is capped for itself).
+    """Whether no candidate can score more than another.
+
+    At most one class has counts, too few for the cap of `scaled_norm` (beyond it a split pays, since each side is
+    capped for itself).
     """
     classes, largest = 0, np.int64(0)
     for c in range(totals.shape[0]):

@@ -109,10 +109,22 @@ def resolve(settings: GrowerSettings, epsilon: float, rows: int) -> ResolvedSett
 
     Parameters
     ----------
+    settings : GrowerSettings
+        As given.
     epsilon : float
         Total budget; ``inf`` without privacy.
     rows : int
         Public order of magnitude of one client's rows, or a noised count that was paid for.
+
+    Returns
+    -------
+    ResolvedSettings
+        The same with numbers in the place of ``auto``.
+
+    Examples
+    --------
+    >>> resolve(GrowerSettings(trees=4), epsilon=1.0, rows=10_000).trees
+    4
     """
     epsilon = min(epsilon, _LARGEST_EPSILON)
     fitted = max(1, min(8, round(math.pow(rows, 0.25) * math.pow(epsilon, 0.4) / 6.5)))

@@ -43,6 +43,23 @@ def epsilon_of_gaussian(mu: float, delta: float) -> float:
 
     Solves ``Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2) = delta`` (Balle and Wang 2018,
     theorem 8; Dong, Roth, Su 2022, corollary 2.13).
+
+    Parameters
+    ----------
+    mu : float
+        From 0; ``inf`` is no noise.
+    delta : float
+        Above 0, below 1.
+
+    Returns
+    -------
+    float
+        The smallest epsilon.
+
+    Examples
+    --------
+    >>> round(epsilon_of_gaussian(0.5, 1e-5), 3)
+    1.993
     """
     if mu == 0:
         return 0.0
@@ -64,10 +81,27 @@ def epsilon_of_gaussian(mu: float, delta: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu of Gaussian releases that stay (epsilon, delta)-private; the inverse of the above.
 
+    Parameters
+    ----------
+    epsilon : float
+        Above 0; ``inf`` is no noise.
+    delta : float
+        Above 0, below 1.
+
+    Returns
+    -------
+    float
+        The largest mu.
+
     Raises
     ------
     DPForestError
         Delta is meaningless, or both are too small for any noise.
+
+    Examples
+    --------
+    >>> round(gaussian_mu(1.0, 1e-5), 3)
+    0.268
     """
     if math.isinf(epsilon):
         return math.inf
@@ -103,6 +137,24 @@ def total_epsilon(entries: Iterable[Entry], delta: float) -> float:
     totals counts; likewise, among those of training, the entries of one family of disjoint row parts count as the
     worst of its parts (parallel composition). All others add up. With ``delta > 0`` the tighter of plain addition and
     privacy loss distributions is taken; Gaussian entries need a ``delta > 0``.
+
+    Parameters
+    ----------
+    entries : iterable of Entry
+        Protected ones.
+    delta : float
+        From 0, below 1.
+
+    Returns
+    -------
+    float
+        The total; ``inf`` where an entry has no noise.
+
+    Examples
+    --------
+    >>> from dpforest.mechanisms import DiscreteLaplaceCounts
+    >>> total_epsilon([DiscreteLaplaceCounts(0.25).entry("counts", times=2)], delta=0.0)
+    0.5
     """
     entries = list(entries)
     if tested := [entry for entry in entries if entry.rows == TEST_ROWS]:
@@ -152,6 +204,18 @@ def renyi_epsilon(entries: Iterable[Entry], delta: float) -> float:
 
     Above the total by privacy loss distributions where those apply, but quick, and the customary figure. The entries
     must be all of fixed size, or none.
+
+    Parameters
+    ----------
+    entries : iterable of Entry
+        Gaussian ones.
+    delta : float
+        Above 0, below 1.
+
+    Returns
+    -------
+    float
+        The total.
 
     Raises
     ------

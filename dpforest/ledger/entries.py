@@ -23,6 +23,23 @@ def rows_slice(family: str, part: int | str) -> str:
 
     Entries about different parts of one ``family`` compose in parallel, since a record lies in one
     part only; entries about ``ALL_ROWS`` and about different families add up.
+
+    Parameters
+    ----------
+    family : str
+        What divides the rows.
+    part : int or str
+        Which of its parts.
+
+    Returns
+    -------
+    str
+        For `Entry.rows`.
+
+    Examples
+    --------
+    >>> rows_slice("tree", 3) != rows_slice("tree", 4)
+    True
     """
     return f"{family}/{part}"
 
@@ -139,6 +156,18 @@ def not_covered(entries: Iterable[Entry], by: Iterable[Entry]) -> list[Entry]:
 
     Entries are the same if they name the same release, mechanism and rows and cost the same up to rounding; notes,
     sensitivities and scales are words to the reader. Nothing is composed, so that it takes no time to find out.
+
+    Parameters
+    ----------
+    entries : iterable of Entry
+        That should be covered.
+    by : iterable of Entry
+        That cover them.
+
+    Returns
+    -------
+    list of Entry
+        What is left over.
     """
     stock: dict[tuple[Any, ...], list[tuple[Entry, list[int]]]] = {}
     for entry in by:
@@ -226,7 +255,18 @@ def _finite(value: Any) -> float:
 
 
 def singles(entries: Iterable[Entry]) -> Counter[Entry]:
-    """How many times each release is in some lines, `Entry.times` apart."""
+    """How many times each release is in some lines, `Entry.times` apart.
+
+    Parameters
+    ----------
+    entries : iterable of Entry
+        Lines of a ledger.
+
+    Returns
+    -------
+    Counter of Entry
+        Each with ``times`` of 1, and how often it is there.
+    """
     found: Counter[Entry] = Counter()
     for entry in entries:
         found[entry.single] += entry.times

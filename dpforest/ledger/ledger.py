@@ -24,6 +24,11 @@ class Budget:
         Positive; ``inf`` means that nothing is protected.
     delta : float
         0 for pure differential privacy, else below 1.
+
+    Examples
+    --------
+    >>> Budget(epsilon=1.0, delta=1e-6).epsilon
+    1.0
     """
 
     epsilon: float
@@ -51,6 +56,16 @@ class Ledger:
         The privacy unit and its neighbours.
     trust : str
         Who must be trusted for the guarantee to hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest.mechanisms import DiscreteLaplaceCounts
+    >>> from dpforest.noise import Seeded
+    >>> ledger, counts = Ledger(Budget(epsilon=1.0)), DiscreteLaplaceCounts(epsilon=0.4)
+    >>> noised = counts.release(np.array([30, 70]), counts.entry("class counts"), ledger, Seeded(0))
+    >>> ledger.guarantee().epsilon, len(ledger.entries)
+    (0.4, 1)
     """
 
     def __init__(self, budget: Budget, unit: str = RECORD_UNIT, trust: str = OWNER_ONLY) -> None:
@@ -166,6 +181,17 @@ class Ledger:
 
 
 def spendable_mu(budget: Budget) -> float:
-    """What Gaussian releases may cost together, as mu; infinite for no noise. Raises as `gaussian_mu`."""
+    """What Gaussian releases may cost together, as mu; infinite for no noise. Raises as `gaussian_mu`.
+
+    Parameters
+    ----------
+    budget : Budget
+        With a delta.
+
+    Returns
+    -------
+    float
+        The largest mu.
+    """
     # The last digits of the solved mu are not to decide whether the budget is kept.
     return gaussian_mu(budget.epsilon, budget.delta) * (1 - 1e-9)

@@ -18,6 +18,23 @@ def rounded_up(cost: float, digits: int = 6) -> str:
 
     Rounding to the nearest would print 1.00049 as 1, which claims more than is proven. What lies above a shorter number
     by no more than `ROUNDING`, as sums of shares do, is that number.
+
+    Parameters
+    ----------
+    cost : float
+        From 0.
+    digits : int
+        Significant ones, at most.
+
+    Returns
+    -------
+    str
+        A number, or ``inf``.
+
+    Examples
+    --------
+    >>> rounded_up(1.00049, 4), rounded_up(0.1 + 0.2)
+    ('1.001', '0.3')
     """
     if not 0 < cost < math.inf:
         return f"{cost:g}"
@@ -37,6 +54,8 @@ def check_delta_for(delta: float, records: int | None, what: str = "records") ->
         From 0.
     records : int or None
         Public number of ``what``; None where nobody has said it: then `LARGEST_DELTA` alone is the bound.
+    what : str
+        What is counted, for the sentence.
 
     Raises
     ------
@@ -55,5 +74,21 @@ def check_delta_for(delta: float, records: int | None, what: str = "records") ->
 
 
 def json_number(value: float) -> float | str:
-    """A cost as JSON holds it: ``"inf"`` where it is infinite, for which JSON has no number."""
+    """A cost as JSON holds it: ``"inf"`` where it is infinite, for which JSON has no number.
+
+    Parameters
+    ----------
+    value : float
+        From 0.
+
+    Returns
+    -------
+    float or str
+        ``inf`` as text, all else as it is.
+
+    Examples
+    --------
+    >>> json_number(float("inf")), json_number(0.5)
+    ('inf', 0.5)
+    """
     return "inf" if math.isinf(value) else value

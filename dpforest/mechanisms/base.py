@@ -24,7 +24,25 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Cost:
-    """What one release of a mechanism costs and why: the part of an `Entry` that the mechanism alone decides."""
+    """What one release of a mechanism costs and why: the part of an `Entry` that the mechanism alone decides.
+
+    Parameters
+    ----------
+    mechanism : str
+        Its name in the ledger.
+    epsilon : float
+        Of a pure release.
+    mu : float
+        Of a Gaussian one.
+    sampling : float
+        Share of the units that a secret sample takes.
+    fixed_size : bool
+        Whether such samples have a fixed size.
+    sensitivity : float
+        How far one unit moves what is released.
+    scale : float
+        Of the noise.
+    """
 
     mechanism: str
     epsilon: float = 0.0
@@ -127,7 +145,17 @@ _WITNESS: ContextVar[Witness | None] = ContextVar("witness", default=None)
 
 @contextmanager
 def witnessed(witness: Witness) -> Iterator[None]:
-    """Let an audit witness all draws of this thread."""
+    """Let an audit witness all draws of this thread.
+
+    Parameters
+    ----------
+    witness : Witness
+        Is asked in the place of the mechanism.
+
+    Yields
+    ------
+    None
+    """
     token = _WITNESS.set(witness)
     try:
         yield
@@ -136,7 +164,19 @@ def witnessed(witness: Witness) -> Iterator[None]:
 
 
 class Paid:
-    """Releases that a ledger has been charged for; made by `Mechanism.charge` and `Mechanism.resume`."""
+    """Releases that a ledger has been charged for; made by `Mechanism.charge` and `Mechanism.resume`.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        That draws.
+    ledger : Ledger
+        That was charged.
+    left : int
+        Releases that were paid for.
+    what : str
+        The ledger's words for them.
+    """
 
     def __init__(self, mechanism: Mechanism, ledger: Ledger, left: int, what: str) -> None:
         self.mechanism = mechanism

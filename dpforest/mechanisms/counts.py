@@ -44,6 +44,16 @@ class DiscreteLaplaceCounts(Mechanism):
     ------
     DPForestError
         The noise does not fit 64 bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest.ledger import Budget, Ledger
+    >>> from dpforest.noise import Seeded
+    >>> counts = DiscreteLaplaceCounts(epsilon=1.0)
+    >>> noised = counts.release(np.array([30, 70]), counts.entry("counts"), Ledger(Budget(1.0)), Seeded(0))
+    >>> noised.dtype.name, noised.shape
+    ('int64', (2,))
     """
 
     epsilon: float

@@ -65,6 +65,16 @@ class DiscreteGaussianSums(Mechanism):
     ------
     DPForestError
         A share of the noise is below 3: scale the sums up. Or the noise does not fit 64 bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest.ledger import Budget, Ledger
+    >>> from dpforest.noise import Seeded
+    >>> sums = DiscreteGaussianSums(sigma=20.0, squared_sensitivity=25)
+    >>> noised = sums.release(np.array([100, 200]), sums.entry("sums"), Ledger(Budget(2.0, 1e-6)), Seeded(0))
+    >>> round(sums.cost.mu, 4)  # a little more than 5 / 20, since the noise is discrete
+    0.2529
     """
 
     sigma: float

@@ -51,6 +51,11 @@ class GaussianSums(Mechanism):
     ------
     DPForestError
         The sensitivity or mu is no positive number.
+
+    Examples
+    --------
+    >>> GaussianSums(sensitivity=1.0, mu=0.5).cost.scale
+    2.0
     """
 
     sensitivity: float

@@ -42,6 +42,15 @@ class Selection(Mechanism):
     sensitivity : int
         Largest rise of a score when one record is added; no score may fall.
     kind : {"permute_and_flip", "exponential"}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpforest.ledger import Budget, Ledger
+    >>> from dpforest.noise import Seeded
+    >>> choose = Selection(epsilon=5.0, sensitivity=1)
+    >>> choose.release(np.array([[0, 100, 3]]), choose.entry("choice"), Ledger(Budget(5.0)), Seeded(0)).tolist()
+    [1]
     """
 
     epsilon: float

@@ -43,6 +43,12 @@ def unit_vector(vector: np.ndarray, units: int) -> np.ndarray:
     Returns
     -------
     ndarray of int64, shape of ``vector``
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unit_vector(np.array([3.0, 4.0]), units=100).tolist()
+    [60, 80]
     """
     return clipped_vector(vector, 0.0, units**2)
 
@@ -62,6 +68,12 @@ def clipped_vector(vector: np.ndarray, clip: float, squared_units: int) -> np.nd
     Returns
     -------
     ndarray of int64, shape of ``vector``
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> clipped_vector(np.array([3.0, 4.0]), clip=1.0, squared_units=10_000).tolist()
+    [60, 80]
     """
     whole = whole_numbers(_scaled(vector, clip, math.sqrt(squared_units)), math.isqrt(squared_units), towards_zero=True)
     while int((whole**2).sum()) > squared_units:

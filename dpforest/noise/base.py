@@ -16,6 +16,11 @@ LARGEST_SCALE = 2.0**50
 def check_scale(scale: float) -> None:
     """Refuse noise that does not fit 64 bits: a draw that is cut off there would show the number beneath it.
 
+    Parameters
+    ----------
+    scale : float
+        Of the noise, in units of what is released.
+
     Raises
     ------
     DPForestError

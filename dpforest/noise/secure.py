@@ -15,7 +15,13 @@ _CANDIDATES = 1000
 
 
 class Secure(Noise):
-    """Cryptographically secure noise without a seed."""
+    """Cryptographically secure noise without a seed.
+
+    Examples
+    --------
+    >>> Secure().discrete_laplace(2.0, 3).dtype.name
+    'int64'
+    """
 
     def discrete_laplace(self, scale: float, shape: Shape) -> np.ndarray:
         check_scale(scale)
@@ -29,8 +35,10 @@ class Secure(Noise):
         return (first - second).reshape(shape)
 
     def _negative_binomial(self, scale: float, shares: int, size: int) -> np.ndarray:
-        """Exactly, by rejection: of a geometric number k, which a two-sided one is given that it is not negative, a
-        share is ``prod_{j < k} (j + 1 / shares) / (j + 1)`` times as likely, a product of chances of whole numbers.
+        """Exactly, by rejection.
+
+        Of a geometric number k, which a two-sided one is given that it is not negative, a share is
+        ``prod_{j < k} (j + 1 / shares) / (j + 1)`` times as likely, a product of chances of whole numbers.
         """
         kept: list[int] = []
         while len(kept) < size:

@@ -22,6 +22,11 @@ class Seeded(Noise):
     ----------
     seed : int, SeedSequence or None
         Entropy; the same seed gives the same noise.
+
+    Examples
+    --------
+    >>> Seeded(7).discrete_laplace(2.0, 3).tolist() == Seeded(7).discrete_laplace(2.0, 3).tolist()
+    True
     """
 
     def __init__(self, seed: int | np.random.SeedSequence | None = None) -> None:

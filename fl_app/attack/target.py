@@ -119,8 +119,8 @@ class Target:
             return Model.read(self.run.folder / "model", self.experiment, self.clients, names)
         except NoModel:
             raise CannotAttack(
-                f"{self.run.folder} holds no model: strategy={self.run.method} publishes none, so there is nothing to "
-                "attack (or model/ was removed: run it again)"
+                f"{self.run.folder} holds no model, so there is nothing to attack: strategy={self.run.method} "
+                "publishes none, or model/ was removed (run it again)"
             ) from None
 
     @property

@@ -91,9 +91,7 @@ class Section:
 
     @cached_property
     def note(self) -> str:
-        """Which methods have no score on a public part of the test rows, where some have; which runs ended early, and
-        which have no score.
-        """
+        """Which methods are evaluated on other rows, which runs ended early, and which have no score."""
         early = [
             f"{_named(run)}, ended early, {run.metrics['ended_early']}."
             for run in self.runs
@@ -123,8 +121,9 @@ class Section:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The runs' lines of ``results.csv``, with ``setting``, ``state``, ``draw``, ``per``, the unit's name, and
-        ``panel``.
+        """The runs' lines of ``results.csv``, with their ``setting``, ``state``, ``draw``, ``panel`` and ``per``.
+
+        ``per`` is the unit's name.
         """
         return pd.DataFrame(
             run.row
@@ -146,8 +145,9 @@ class Section:
 
     @cached_property
     def panels(self) -> list[str]:
-        """What runs with a budget are compared under, each with its own panel and answer: records first, and whom one
-        has to trust least.
+        """What runs with a budget are compared under, each with its own panel and answer.
+
+        Records are first, and whom one has to trust least.
         """
         budgeted = [run for run in self.runs if run.state != OPEN]
         return list(dict.fromkeys(map(self._panel, sorted(budgeted, key=_place))))
@@ -198,8 +198,9 @@ class Section:
 
     @cached_property
     def clients(self) -> pd.DataFrame:
-        """One line a run and client: ``number`` of the run in ``runs``, its ``assignment``, ``client``, ``test_rows``
-        and its metrics.
+        """One line a run and client, with ``number`` of the run in ``runs``, ``assignment``, ``client`` and metrics.
+
+        ``test_rows`` is their number.
         """
         runs = enumerate(self.runs)
         return pd.concat(
@@ -208,8 +209,9 @@ class Section:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Each setting as figures and tables name it that have all of them: with its unit where that is not the same
-        for all, and whether it has no valid guarantee.
+        """Each setting as figures and tables name it that have all of them.
+
+        With its unit where that is not the same for all, and whether it has no valid guarantee.
         """
         budgeted = self.frame[self.frame["state"] != OPEN]
         several = budgeted["per"].nunique() > 1

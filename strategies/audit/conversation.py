@@ -21,8 +21,8 @@ from strategies.method import Arrays, ClientTask, ClientUpdate, Update
 
 AUDITED = 0  # the client that is watched
 NOT_OURS = (
-    "clients entrust the server with single records, and their noise is drawn where no mechanism can be watched: "
-    "audit the model that it releases with dpforest.audit.audit_estimator"
+    "clients entrust the server with what no mechanism has noised yet, and of such servers only those that average "
+    "whole clients' models are audited (dpforest.audit.audit_estimator takes a released model)"
 )
 _TRANSCRIPT = (1 << 20,)
 

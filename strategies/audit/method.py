@@ -197,7 +197,8 @@ class Sample:
 
     def scores_of(self, what: str) -> CanaryScores:
         """Of one release."""
-        return CanaryScores(*(np.array([part.get(what, 0.0) for part in self.parts[side]]) for side in (1, 0)))
+        outside, inside = (np.array([part.get(what, 0.0) for part in side]) for side in self.parts)
+        return CanaryScores(inside, outside)
 
     def __len__(self) -> int:
         return min(map(len, self.totals))
@@ -371,7 +372,8 @@ class _Bench:
         self._subject = subject
         self._worlds: dict[str, World | None] = {world.name: world for world in worlds_of(subject)}
         if subject.task.trust is TrustModel.CENTRAL:
-            if subject.task.unit is PrivacyUnit.RECORD:
+            averages = bool(subject.method.server(subject.server_task).initial_arrays())
+            if subject.claims and (subject.task.unit is PrivacyUnit.RECORD or not averages):
                 raise DPForestError(f"{subject.name} cannot be audited: {NOT_OURS}")
             self._worlds = {SERVER_WORLD: None, **self._worlds}
         self._views: dict[str, View] = {}

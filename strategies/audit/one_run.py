@@ -68,7 +68,7 @@ def audit_method_in_one_run(
         raise DPForestError(
             "one run hides one client and many records: canaries are for privacy.unit=record; leave --canaries out"
         )
-    if subject.task.trust is TrustModel.CENTRAL:
+    if subject.claims and subject.task.trust is TrustModel.CENTRAL:
         raise DPForestError(f"{subject.name} cannot be audited: {NOT_OURS}")
     if not subject.claims:
         raise DPForestError(f"{subject.name} guarantees nothing to hold canaries against: leave --canaries out")

@@ -98,8 +98,9 @@ class Host(ABC, Generic[P]):
     def rows(
         self, plan: P, context: Context, client: int, clients: int, part: Literal["train", "test"]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The node's rows of a part, inside the schema's bounds: ``X`` in single precision, and class indices or
-        targets.
+        """The node's rows of a part, inside the schema's bounds.
+
+        ``X`` is in single precision, the other has class indices or targets.
         """
 
 
@@ -136,7 +137,20 @@ class _Asked:
 
 
 def introduce(message: Message, context: Context) -> Message:
-    """Say which part of the federation this node plays; public facts of its configuration only."""
+    """Say which part of the federation this node plays; public facts of its configuration only.
+
+    Parameters
+    ----------
+    message : Message
+        From the server; untrusted.
+    context : Context
+        Of the node.
+
+    Returns
+    -------
+    Message
+        The number of its client, and its versions.
+    """
 
     def content() -> RecordDict:
         try:

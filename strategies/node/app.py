@@ -52,6 +52,12 @@ class LocalRows:
         For evaluation. The same records in every run: one that was tested on must never be trained on. That private
         test metrics cost a record nothing on top of training needs a division that places each record by that record
         alone, such as by a keyed hash of it, and not a random or a stratified one of the whole table.
+
+    Examples
+    --------
+    >>> rows = LocalRows({"age": [31, 54]}, ["well", "ill"])
+    >>> rows.test_X is None
+    True
     """
 
     X: Any
@@ -116,12 +122,42 @@ class PrivateClientApp(NodeApp):
 
 
 def answer_train(message: Message, context: Context, load: Load) -> Message:
-    """Answer a training message in a ClientApp of your own; that one counts as a real node wherever it runs."""
+    """Answer a training message in a ClientApp of your own; that one counts as a real node wherever it runs.
+
+    Parameters
+    ----------
+    message : Message
+        From the server; untrusted.
+    context : Context
+        Of the node: its configuration and state.
+    load : callable of Context to LocalRows
+        Gives the node's rows.
+
+    Returns
+    -------
+    Message
+        The update with its ledger, or an error that says nothing about rows.
+    """
     return train(message, context, LoadedRows(load))
 
 
 def answer_evaluate(message: Message, context: Context, load: Load) -> Message:
-    """Answer an evaluation message in a ClientApp of your own; see `answer_train`."""
+    """Answer an evaluation message in a ClientApp of your own; see `answer_train`.
+
+    Parameters
+    ----------
+    message : Message
+        From the server; untrusted.
+    context : Context
+        Of the node: its configuration and state.
+    load : callable of Context to LocalRows
+        Gives the node's rows.
+
+    Returns
+    -------
+    Message
+        Sums over test rows as the owner allows, or an error that says nothing about rows.
+    """
     return evaluate(message, context, LoadedRows(load))
 
 

@@ -145,8 +145,9 @@ class SumCollector:
 
     @property
     def exchanges(self) -> int:
-        """Of the whole run, as far as is known: two to agree on keys, two for each sum, or three where survivors are
-        signed, and those that clients cost.
+        """Of the whole run, as far as is known.
+
+        Two to agree on keys, two for each sum, or three where survivors are signed, and those that clients cost.
         """
         return 2 + 2 * self.terms.rounds + self._more_exchanges
 

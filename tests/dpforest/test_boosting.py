@@ -337,3 +337,10 @@ def test_noise_that_no_whole_numbers_hold_is_refused(budget: Budget, options: di
 def test_shares_that_leave_nothing_for_trees_are_refused() -> None:
     with pytest.raises(DPForestError, match=r"linear_share 0.96 and marginal_share 0.05 leave no budget for trees"):
         make_plan(BoostSettings(linear_share=0.96), Budget(1.0, 1e-6), 5, CLASSES)
+
+
+@pytest.mark.parametrize(("records", "depth"), [(10, 2), (1_000, 5), (40_000, 8), (600_000, 12), (10**9, 12)])
+def test_leaves_share_no_fewer_records_than_carry_them_whatever_the_budget(records: float, depth: int) -> None:
+    plan = make_plan(BoostSettings(linear_share=0), FREE, 50, CLASSES)
+    assert plan.depth(records, 1) == depth
+    assert make_plan(BoostSettings(linear_share=0), Budget(0.1, 1e-6), 50, CLASSES).depth(records, 1) <= depth

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 import dpforest
 
@@ -32,8 +33,11 @@ def test_importing_the_package_loads_no_estimator():
 
 
 def test_version_is_that_of_the_project():
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     assert dpforest.__version__ == project["version"]
+    assert yaml.safe_load((root / "CITATION.cff").read_text())["version"] == project["version"]
+    assert f"## [{project['version']}]" in (root / "CHANGELOG.md").read_text()
 
 
 def test_a_name_that_does_not_exist():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context
-from made_up_tables import MADE_UP, MakeTable, constant_columns, few_rows, largest_fall, targets, together
+from made_up_tables import MADE_UP, MakeTable, constant_columns, few_rows, heavy_tails, largest_fall, targets, together
 from sklearn.metrics import r2_score, roc_auc_score
 
 import baselines
@@ -80,8 +80,8 @@ CASES = [
     ),
     *(("dp_sgd", "regression", table, 1) for table in MADE_UP if table not in (few_rows, constant_columns)),
     ("dp_sgd", "rare class", together, 1),
-    *(("dp_sgd shared", "regression", table, 1) for table in MADE_UP if table not in (few_rows, constant_columns)),
-    ("dp_sgd shared", "rare class", together, 1),
+    # On the others, steps that were too long did no harm, and each takes as long.
+    *(("dp_sgd shared", "regression", table, 1) for table in (together, heavy_tails)),
 ]
 
 

@@ -108,6 +108,7 @@ def dataset_file() -> Path:
 
 @lru_cache(maxsize=1)
 def read_content(path: Path) -> dict[str, Any]:
+    """All that the file holds, once a process; raises `DataError` where it is another file."""
     stored = path.read_bytes()
     # the file is a pickle, which may run code: only the known bytes are opened
     if (found := hashlib.sha256(stored).hexdigest()) != SHA256:

@@ -25,8 +25,9 @@ _NONE = pd.Series(dtype=float)
 
 
 def against_epsilon(section: Section) -> Iterator[tuple[str, Figure]]:
-    """Mean scores with their range, one column a privacy unit, or a unit and trust model; hollow marks where nothing is
-    guaranteed.
+    """Mean scores with their range, one column a privacy unit, or a unit and trust model.
+
+    Marks are hollow where nothing is guaranteed.
     """
     names = [section.name(run) for run in section.runs]
     words = [short_delta(run.budget.delta) if section.splits_trust else guarantee_words(run) for run in section.runs]

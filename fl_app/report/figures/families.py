@@ -1,6 +1,4 @@
-"""Figures that join the sections of a family: against the share of bad clients, the rows of a client, and
-how many clients there are.
-"""
+"""Figures that join the sections of a family: against bad clients, the rows of a client, and the number of clients."""
 
 from __future__ import annotations
 

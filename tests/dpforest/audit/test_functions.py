@@ -63,7 +63,7 @@ def test_a_score_of_ones_own_sees_what_needs_a_thought() -> None:
     found = audit(shared, NOBODY, RECORD, Claim(1.0), score=lambda m: float(m[0] - m[1]), repetitions=400,
                   confidence=SURE, half_noise=False)  # fmt: skip
     assert found.violated
-    assert found.found.rates == ErrorRates(100, 100, 0, 100)
+    assert found.found.rates == ErrorRates(160, 160, 0, 160)
 
 
 def test_gaussian_noise_is_bounded_by_mu_with_few_repetitions() -> None:

@@ -54,16 +54,17 @@ MORE: dict[str, dict[str, Any]] = {
     "boost, client": {"rounds": 2, "clients": 4, "unit": "client", "trust": "shared", **GAUSSIAN},
     "boost, many clients": {"rounds": 2, "scale": "moments", "unit": "client", "trust": "local", **LOOSE},
     "dp_fedavg, shared": {"rounds": 2, "clients": 4, "trust": "shared", **GAUSSIAN},
-    "dp_fedavg, local": {"rounds": 2, "clients": 4, "trust": "local", **LOOSE},
-    "dp_sgd, shared": {"hidden": [], "rounds": 1, "steps": 2, "trust": "shared", **GAUSSIAN},
+    "dp_sgd, shared": {"hidden": [], "rounds": 1, "steps": 1, "standardize": "public", "trust": "shared", **GAUSSIAN},
 }
+REPETITIONS = {"boost, shared": 500, "boost, client": 160, "boost, many clients": 400, "dp_fedavg, shared": 120,
+               "dp_sgd, shared": 120}  # fmt: skip
 UNPROTECTED: dict[str, dict[str, Any]] = {
     "fext": {"accounting": "published", "trees": 1, "rounds": 1, "epsilon": 1.0},
     "ldp_bagging": {"accounting": "published", "rounds": 1, "epsilon": 1.0},
     "pp_fgrf": {**GROWN, "accounting": "published", "epsilon": 1.0},
 }
 _OF_RUN = ("epsilon", "delta", "rounds", "clients", "unit", "trust")
-NETWORKS = ("dp_sgd", "dp_fedavg")
+NETWORKS = ("dp_sgd", "dp_fedavg", "fedavg")
 
 
 def subject(name: str, case: dict[str, Any], secure: bool = False) -> Subject:
@@ -108,7 +109,7 @@ def test_every_method_is_here() -> None:
 
 @pytest.mark.parametrize("name", [*CASES, *MORE])
 def test_a_guarantee_holds_and_half_the_noise_is_caught(name: str) -> None:
-    found = audited(name, CASES.get(name) or MORE[name], 500 if "shared" in name else 1000)
+    found = audited(name, CASES.get(name) or MORE[name], REPETITIONS.get(name, 1000))
     check_holds(found)
     assert found.result.has_power, str(found.result)
 
@@ -134,9 +135,16 @@ def test_a_client_is_hidden_as_a_whole() -> None:
     assert worlds == ["a client whose rows are all at the bounds", "your client 0"]
 
 
-def test_who_noises_single_records_out_of_sight_is_refused() -> None:
-    with pytest.raises(DPForestError, match="central_dp_ebm cannot be audited: clients entrust the server with single"):
-        audited("central_dp_ebm", GAUSSIAN, 100)
+@pytest.mark.parametrize("name", ["central_dp_ebm", "boost, trusted server"])
+def test_a_server_that_is_trusted_with_more_than_models_is_refused(name: str) -> None:
+    with pytest.raises(DPForestError, match=r"cannot be audited: clients entrust the server with what no mechanism"):
+        audited(name, {"trust": "central", **GAUSSIAN}, 100)
+
+
+def test_who_entrusts_the_server_and_claims_nothing_shows_what_leaks() -> None:
+    found = audited("fedavg", {"rounds": 1, "hidden": [], "epsilon": 1.0}, 40)
+    assert not found.claims
+    assert found.result.found.repetitions == 40
 
 
 def test_who_sends_nothing_has_nothing_to_audit() -> None:
