@@ -315,7 +315,8 @@ def describe_limits(context: Context) -> list[str]:
     )
     strategies = ", ".join(_words(context, "strategies")) or "none"
     lines.append(f"strategies: {strategies if 'strategies' in own else 'all that protect a client by themselves'}")
-    lines.append(f"trust: {', '.join(_words(context, 'trust')) or 'none' if 'trust' in own else KEYS['trust'].unset}")
+    trust = ", ".join(_words(context, "trust")) or "none"
+    lines.append(f"trust: {trust if 'trust' in own else 'local, shared, and central for methods made for that alone'}")
     lines.append(f"units: {', '.join(_words(context, 'units')) or 'none' if 'units' in own else 'all'}")
     lines.append(f"test metrics: {_SHARING[_sharing(context)]}")
     lines.append(f"secure sums: {_of_fellows(_read_identity(context, b''))}")
