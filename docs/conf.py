@@ -54,7 +54,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "header_links_before_dropdown": 5,
     "secondary_sidebar_items": ["page-toc"],
-    "article_footer_items": ["prev-next"],
+    "article_footer_items": [],
     "footer_start": ["copyright"],
     "footer_end": [],
 }

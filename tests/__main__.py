@@ -12,7 +12,7 @@ CHECKS = (
     ("format", [sys.executable, "-m", "ruff", "format", "--check", "."]),
     ("types", [sys.executable, "-m", "mypy"]),
     ("layers", ["lint-imports"]),
-    ("site", [sys.executable, "-m", "docs"]),
+    ("site", [sys.executable, "-m", "docs", "-D", "plot_gallery=0"]),  # tests run the examples
     ("tests", [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", *sys.argv[1:]]),
 )
 

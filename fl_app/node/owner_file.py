@@ -25,7 +25,7 @@ BUDGET = "budget.db"
 _ROOT, _KEY = "root-certificates", "private-key"
 _SIGNING = "signing-key"
 _PATHS = ("data-path", SCHEMA, "budget-file", "state-folder", _SIGNING, "fellows", _ROOT, _KEY)
-_LISTS = ("strategies", "units")
+_LISTS = ("strategies", "trust", "units")
 _NUMBER = "partition-id"
 
 

@@ -98,7 +98,7 @@ class BoostServer(ServerSide):
     def participants(self, exchange: int, clients: list[int]) -> list[int]:
         if self.collector is None:
             return clients
-        self.collector.length = self._length
+        self.collector.length, self.collector.what = self._length, self._entry.what
         return self.collector.participants(clients)
 
     def arrays_for(self, exchange: int, client: int) -> Arrays:

@@ -36,7 +36,7 @@ class SharedMetrics:
     def __init__(self, task: Task[Any]) -> None:
         self.charged: set[int] = set()
         self._release, secure = shared_sums(task)
-        self._collector = SumCollector(secure.terms, self._release.size)
+        self._collector = SumCollector(secure.terms, self._release.size, self.entry.what)
 
     @property
     def entry(self) -> Entry:

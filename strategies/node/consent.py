@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flwr.app import Context
 
 from dpforest.errors import DPForestError
+from dpforest.guarantee import TrustModel
 from dpforest.ledger import ROUNDING, rounded_up
 from dpforest.schema import Schema
 from strategies.flower_compat import is_simulated
@@ -127,7 +128,7 @@ def check_owner_allows(plan: RunPlan, context: Context) -> None:
     plan : RunPlan
         What the server asks.
     context : Context
-        Of the node: ``max-epsilon``, ``max-delta``, ``rows``, ``strategies``, ``units``.
+        Of the node: ``max-epsilon``, ``max-delta``, ``rows``, ``strategies``, ``trust``, ``units``.
 
     Raises
     ------
@@ -155,11 +156,25 @@ def check_owner_allows(plan: RunPlan, context: Context) -> None:
             f"this node does not take part in strategy {method.name} ({plan.protection.trust}); its owner can allow it "
             f'in the node configuration: strategies="{method.name}"'
         )
+    _check_trust(plan, context)
     unit = plan.protection.unit
     if "units" in own and unit.kind not in _words(context, "units"):
         raise Refused(
             f"this node does not take part in runs that protect one {unit.kind}; its owner can allow it in the "
             f'node configuration: units="{unit.kind}"'
+        )
+
+
+def _check_trust(plan: RunPlan, context: Context) -> None:
+    """Refuse more trust than the owner has: who names a method has not named all that a server may ask of it."""
+    trust, named = plan.protection.trust, _words(context, "trust")
+    made_for = plan.method.protection(plan.settings).trust.kind
+    usual = trust.kind is not TrustModel.CENTRAL or made_for is TrustModel.CENTRAL
+    if not (trust.kind in named if "trust" in context.node_config else usual):
+        allowed = ",".join([*named, str(trust.kind)])
+        raise Refused(
+            f"this node does not take part in strategy {plan.method.name} with privacy.trust={trust.kind} ({trust}); "
+            f'its owner can allow it in the node configuration: trust="{allowed}"'
         )
 
 
@@ -300,6 +315,8 @@ def describe_limits(context: Context) -> list[str]:
     )
     strategies = ", ".join(_words(context, "strategies")) or "none"
     lines.append(f"strategies: {strategies if 'strategies' in own else 'all that protect a client by themselves'}")
+    trust = ", ".join(_words(context, "trust")) or "none"
+    lines.append(f"trust: {trust if 'trust' in own else 'local, shared, and central for methods made for that alone'}")
     lines.append(f"units: {', '.join(_words(context, 'units')) or 'none' if 'units' in own else 'all'}")
     lines.append(f"test metrics: {_SHARING[_sharing(context)]}")
     lines.append(f"secure sums: {_of_fellows(_read_identity(context, b''))}")

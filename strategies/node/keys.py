@@ -57,6 +57,11 @@ KEYS: Mapping[str, Key] = {
         "`privacy.trust=shared`, take part only where they are named",
         "all that protect the client by themselves",
     ),
+    "trust": Key(
+        "whom a run may want trusted, one or more: `local` (nobody), `shared` (who is in the sums of a method in "
+        "`strategies`), `central` (the server, which sees what a method in `strategies` sends before its noise)",
+        "`local` and `shared`, and `central` for a method in `strategies` that is made for it: `boost` is not",
+    ),
     "units": Key("what a run must protect: `record`, `client` or both", "both"),
     "share-metrics": Key(
         "how the server learns how good the final model is on the node's test rows: a fifth, chosen by a keyed hash "

@@ -18,7 +18,7 @@ from strategies.secure_aggregation.wire import KEY, SELF, Attempt
 
 _ARRAYS = (
     "private_key", "seeds", "members", "known", "setup", "public_keys", "round_keys", "roster", "held", "opened",
-    "vector", "identities", "accepted", "signed",
+    "vector", "release", "identities", "accepted", "signed",
 )  # fmt: skip
 
 
@@ -63,6 +63,7 @@ class SecureSummer:
         self.held = np.zeros((0, terms.secrets, 2, keys.SEED_BYTES), np.uint8)
         self.opened = np.zeros((0, keys.KEY_BYTES), np.uint8)  # what was found in each seal; zeros: it did not open
         self.vector = np.zeros(0, np.int64)  # that may have to be masked anew
+        self.release = wire.release_digest("")  # what that is
         self.identities = np.zeros((0, fellows.PUBLIC_BYTES), np.uint8)  # of all members, where any has one
         self.accepted = np.zeros(0, np.bool_)  # which members are fellows whose keys are known to be theirs
         self.signed = np.zeros(0, np.int64)  # survivors of the attempt that it has signed
@@ -185,7 +186,7 @@ class SecureSummer:
         self._take_roster(message)
         return attempt
 
-    def mask(self, message: Arrays, vector: np.ndarray) -> Arrays:
+    def mask(self, message: Arrays, vector: np.ndarray, what: str = "") -> Arrays:
         """The vector of a round, masked.
 
         Parameters
@@ -193,6 +194,8 @@ class SecureSummer:
         message : mapping of str to ndarray
         vector : ndarray of int of shape (n,)
             At most ``terms.largest_value`` in absolute value; any length, the same for all clients.
+        what : str
+            Ledger line under which the vector was noised: masks cancel among vectors of the same alone.
 
         Raises
         ------
@@ -207,7 +210,7 @@ class SecureSummer:
             The message is malformed.
         """
         attempt = self.admit(message)
-        vector = self._checked(vector)
+        vector, self.release = self._checked(vector), wire.release_digest(what)
         reply = {wire.MASKED: self._masked(attempt, vector)}
         return {**reply, wire.OPENED: self.opened} if wire.SEALED in message else reply
 
@@ -314,8 +317,7 @@ class SecureSummer:
             identities = np.zeros((0, fellows.PUBLIC_BYTES), np.uint8)
         else:
             identities = wire.take(message, wire.IDENTITIES, np.uint8, (len(members), fellows.PUBLIC_BYTES))
-            given = identities[identities.any(axis=1)]
-            if len(np.unique(given, axis=0)) < len(given):
+            if fellows.one_signs_twice(identities):
                 raise Refused("two clients sign with the same key; each owner makes a key of its own")
         if self.identity is None:
             return identities
@@ -465,7 +467,7 @@ class SecureSummer:
         return vector
 
     def _masked(self, attempt: Attempt, vector: np.ndarray) -> np.ndarray:
-        salt = wire.mask_salt(self.setup.tobytes(), self.roster, attempt)
+        salt = wire.mask_salt(self.setup.tobytes(), self.roster, attempt, self.release)
         masked = self.terms.field.encode(vector)
         add = self.terms.field.add_mask
         own = self.seeds[attempt.secret(self.terms), SELF].tobytes()

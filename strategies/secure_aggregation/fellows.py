@@ -22,7 +22,9 @@ its owner's list, and has signed A's setup.
 1. *Keys are those of these clients.* A setup has the hashes of all keys, and an honest client signs none in which its
    own are not its own. A's are in it too, and new: no signature of another run, or from before, is one on this setup.
    So keys swapped, clients made up (beyond c) and signatures replayed end at A's refusal, and it has sent no vector.
-   The plan is in each statement, so that nobody else was given a plan in which its noise is less.
+   The plan is in each statement, so that nobody else was given a plan in which its noise is less; and masks are bound
+   to the ledger line under which a vector was noised, so that those of who was asked for another release of the plan,
+   whose noise may be less, cancel none of A's.
 2. *All that return parts agree.* An honest client has one setup, and signs one list an attempt. Two lists, or one under
    two setups, with q signatures each take 2 q > n + c of n clients, of which no more than c sign both: impossible. The
    roster is a part of what is signed. So in each attempt all honest clients that return parts name the same survivors
@@ -100,7 +102,7 @@ class Identity:
 
     def accepts(self, public: np.ndarray) -> bool:
         """Whether a member's key is on its owner's list."""
-        return self.accepted is not None and _unpadded(public) in self.accepted
+        return self.accepted is not None and unpadded(public) in self.accepted
 
 
 _ECDSA = ec.ECDSA(SHA384())
@@ -118,7 +120,7 @@ def statement(what: str, client: int, about: bytes, *parts: bytes | np.ndarray) 
 def is_signed(public: np.ndarray, signature: np.ndarray, said: bytes) -> bool:
     """Whether a signature is that of the owner of a public key; False for what is no key."""
     try:
-        key, signed = load_der_public_key(_unpadded(public)), _unpadded(signature)
+        key, signed = load_der_public_key(unpadded(public)), unpadded(signature)
         if isinstance(key, Ed25519PublicKey):
             key.verify(signed, said)
         elif isinstance(key, ec.EllipticCurvePublicKey):
@@ -128,6 +130,12 @@ def is_signed(public: np.ndarray, signature: np.ndarray, said: bytes) -> bool:
     except (InvalidSignature, UnsupportedAlgorithm, ValueError):
         return False
     return True
+
+
+def one_signs_twice(identities: np.ndarray) -> bool:
+    """Whether two members have one public key, whatever follows it in their rows."""
+    given = [unpadded(row) for row in identities if row.any()]
+    return len(set(given)) < len(given)
 
 
 def public_bytes(key: ec.EllipticCurvePublicKey | Ed25519PublicKey) -> bytes:
@@ -185,6 +193,7 @@ def _padded(content: bytes, size: int) -> np.ndarray:
     return np.frombuffer(bytes([len(content)]) + content.ljust(size - 1, b"\0"), np.uint8)
 
 
-def _unpadded(array: np.ndarray) -> bytes:
+def unpadded(array: np.ndarray) -> bytes:
+    """A key or a signature that has travelled; what follows it in its row says nothing."""
     content = np.ascontiguousarray(array).tobytes()
     return content[1 : 1 + content[0]]

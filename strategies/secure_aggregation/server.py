@@ -100,6 +100,8 @@ class SumCollector:
     terms : Terms
     length : int
         Of the vectors; may be set anew before each round.
+    what : str
+        Ledger line under which clients noise their vectors; likewise.
 
     Attributes
     ----------
@@ -113,9 +115,10 @@ class SumCollector:
         What each client lied about, by all that honest clients can send (`strategies.secure_aggregation`).
     """
 
-    def __init__(self, terms: Terms, length: int) -> None:
+    def __init__(self, terms: Terms, length: int, what: str = "") -> None:
         self.terms = terms
         self.length = length
+        self.what = what
         self.phase = Phase.ADVERTISE
         self.round = 1
         self.ended: str | None = None
@@ -351,7 +354,7 @@ class SumCollector:
             raise DPForestError(f"{len(adverts)} clients take part, but {self.terms.clients} are agreed on")
         owners: dict[bytes, list[int]] = {}
         for client, advert in adverts.items():
-            for key in [*advert.keys, *([] if advert.identity is None else [advert.identity.tobytes()])]:
+            for key in [*advert.keys, *([] if advert.identity is None else [fellows.unpadded(advert.identity)])]:
                 owners.setdefault(key, []).append(client)
         for sharing in owners.values():
             if len(sharing) > 1:  # each has shown that it has the private key, which honest clients give to nobody
@@ -504,7 +507,8 @@ class SumCollector:
 
     def _unmasked(self, replies: Mapping[int, Arrays]) -> Total:
         seeds = self._restored(replies)
-        salt = wire.mask_salt(self.setup, np.array(self._roster, np.int64), self.attempt)
+        release = wire.release_digest(self.what)
+        salt = wire.mask_salt(self.setup, np.array(self._roster, np.int64), self.attempt, release)
         total, add = self._masked_sum, self.terms.field.add_mask
         for client, seed in seeds.items():
             if self._kind(client) == SELF:

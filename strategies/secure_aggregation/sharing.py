@@ -155,7 +155,8 @@ def secure_update(
     arrays : mapping of str to ndarray
         Of the message.
     vector : callable of () to ndarray of int64, shape (n,)
-        Charges the ledger and draws the client's share of the noise; called where the vector of a round is asked for.
+        Charges the ledger, under a line whose name no release with other noise has in this run, and draws the client's
+        share of the noise; called where the vector of a round is asked for.
     state : str
         Under which name ``task.state`` keeps it.
     """
@@ -177,7 +178,8 @@ def secure_update(
         reply = summer.share(arrays)
     elif phase == Phase.MASK.value:
         summer.admit(arrays)  # before anything is spent
-        reply = summer.mask(arrays, vector())
+        masked = vector()
+        reply = summer.mask(arrays, masked, task.ledger.entries[-1].what)
     elif phase == Phase.MASK_AGAIN.value:
         reply = summer.mask_again(arrays)
     elif phase == Phase.CONFIRM.value:

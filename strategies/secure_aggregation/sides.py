@@ -55,6 +55,8 @@ class SecureServer(ServerSide):
 
     def participants(self, exchange: int, clients: list[int]) -> list[int]:
         self.sums.collector.length = self.vector_length()
+        for entry in self.charges(exchange, -1).each:
+            self.sums.collector.what = entry.what
         return self.sums.collector.participants(clients)
 
     def arrays_for(self, exchange: int, client: int) -> Arrays:

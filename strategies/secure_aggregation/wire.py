@@ -105,7 +105,7 @@ def take_clients(arrays: Arrays, name: str) -> np.ndarray:
         They are not.
     """
     clients = take(arrays, name, np.int64, (-1,))
-    if (np.diff(clients) <= 0).any():
+    if (clients[1:] <= clients[:-1]).any():  # differences could wrap around
         raise BadMessage(f"{name!r} must be ascending, each client once")
     return clients
 
@@ -149,9 +149,20 @@ def arranged(terms: Terms, members: Sequence[int], setup: bytes) -> list[int]:
     return sorted(members, key=lambda member: hashlib.sha256(setup + f"place of {member}".encode()).digest())
 
 
-def mask_salt(setup: bytes, roster: np.ndarray, attempt: Attempt) -> bytes:
-    """Binds every mask to the clients that share masks, and to what is masked."""
-    return hashlib.sha256(setup + attempt.to_array().tobytes() + roster.tobytes()).digest()
+def release_digest(what: str) -> np.ndarray:
+    """Hash of the ledger line under which a client releases its vector, shape (32,)."""
+    return to_array(hashlib.sha256(what.encode()).digest())
+
+
+def mask_salt(setup: bytes, roster: np.ndarray, attempt: Attempt, release: np.ndarray) -> bytes:
+    """Binds every mask to the clients that share masks, and to what is masked.
+
+    Parameters
+    ----------
+    release : ndarray of shape (32,)
+        `release_digest`.
+    """
+    return hashlib.sha256(setup + attempt.to_array().tobytes() + roster.tobytes() + release.tobytes()).digest()
 
 
 def seal_context(setup: bytes, dealer: int, holder: int) -> bytes:

@@ -90,7 +90,7 @@ def test_a_sweep_runs_what_has_no_budget_once_and_draws_its_figures(tmp_path: Pa
     with (tmp_path / "results.csv").open() as file:
         rows = [(row["strategy"], float(row["epsilon"])) for row in csv.DictReader(file)]
     assert rows == [("centralized", math.inf), ("one_shot", 1.0), ("one_shot", 5.0)]
-    assert done.stdout.count("skipped, as no budget makes a difference to it") == 1
+    assert done.stdout.count("skipped, as no budget or number of rounds makes a difference to it") == 1
     assert [path.name for path in tmp_path.glob("figures/*/epsilon-*.png")] == ["epsilon-watch-row-split.png"]
     assert (tmp_path / "report.html").is_file()
     assert "guarantee" in done.stdout.split("skipped")[1]  # the table of all runs

@@ -13,6 +13,7 @@ from strategies.secure_aggregation import Phase, SecureSummer, SumCollector, Ter
 from strategies.secure_aggregation.fellows import Identity
 
 Lie = Callable[[Phase, dict[str, np.ndarray]], Arrays]
+WHAT = "noised sums"
 
 
 class Federation:
@@ -20,12 +21,14 @@ class Federation:
 
     def __init__(self, terms: Terms, length: int = 3, identities: Mapping[int, Identity] | None = None) -> None:
         self.terms = terms
-        self.collector = SumCollector(terms, length)
+        self.collector = SumCollector(terms, length, WHAT)
         self.identities = dict(identities or {})
         self.states = {client: SecureSummer(client, terms).to_bytes() for client in range(terms.clients)}
         self.refused: dict[int, str] = {}
 
-    def reply(self, client: int, message: Arrays, vector: np.ndarray, phase: Phase | None = None) -> Arrays:
+    def reply(
+        self, client: int, message: Arrays, vector: np.ndarray, phase: Phase | None = None, what: str = WHAT
+    ) -> Arrays:
         summer = SecureSummer.from_bytes(self.states[client], self.terms, self.identities.get(client))
         phase = phase or self.collector.phase
         if phase is Phase.ADVERTISE:
@@ -33,7 +36,7 @@ class Federation:
         elif phase is Phase.SHARE:
             answer = summer.share(message)
         elif phase is Phase.MASK:
-            answer = summer.mask(message, vector)
+            answer = summer.mask(message, vector, what)
         elif phase is Phase.MASK_AGAIN:
             answer = summer.mask_again(message)
         elif phase is Phase.CONFIRM:

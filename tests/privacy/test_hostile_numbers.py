@@ -416,7 +416,8 @@ def answers(case: Case, path: Path, table: str) -> list[RecordDict]:
     context = Context(run_id=1, node_id=1000, node_config=node_config, state=RecordDict(), run_config={})
     privacy = {"epsilon": 2.0, "delta": case.delta}
     dataset = {"name": "table", "schema": case.schema}
-    rounds = max(message[0].get("round", 1) for message in case.messages)
+    counts = get_method(case.strategy["name"]).uses_rounds  # otherwise what messages number are exchanges of one round
+    rounds = max(message[0].get("round", 1) for message in case.messages) if counts else 1
     text = json.dumps({"strategy": case.strategy, "dataset": dataset, "privacy": privacy, "rounds": rounds})
     replies = []
     for config, arrays in case.messages:

@@ -21,6 +21,7 @@ from dpforest.noise import Noise
 from fl_app.client_app import app
 from fl_app.engine.in_process import InProcessGrid
 from strategies.messages import ARRAYS, CONFIG
+from strategies.registry import get_method
 
 RUNS, MESSAGES = 3, 8
 EPSILON, DELTA = 2.0, 1e-6
@@ -153,7 +154,7 @@ def _ask(context: Context, name: str, rounds: int, config: dict[str, Any], array
             "strategy": {"name": name.split(",")[0], **METHODS[name][0]},
             "dataset": {"name": "table", "schema": SCHEMA},
             "privacy": {"epsilon": EPSILON, "delta": DELTA},
-            "rounds": rounds,
+            "rounds": rounds if get_method(name.split(",")[0]).uses_rounds else 1,
         }
     )
     content = RecordDict({CONFIG: ConfigRecord({"experiment": text, "run": "run 1", "clients": 1} | config)})

@@ -61,12 +61,13 @@ def test_a_combination_without_a_proof_names_the_nearest_that_has_one() -> None:
     settings = boost.settings()
     assert boost.protection(settings).trust.kind == TrustModel.LOCAL
     assert boost.protection(settings, trust="shared").unit is RECORD_UNIT
+    dp_sgd = registry.get_method("dp_sgd")
     with pytest.raises(
         DPForestError,
-        match=r"boost has no proof for privacy\.trust=central; the nearest that it has one for is privacy\.unit=record "
-        r"privacy\.trust=local$",
+        match=r"dp_sgd has no proof for privacy\.trust=central; the nearest that it has one for is "
+        r"privacy\.unit=record privacy\.trust=local$",
     ):
-        boost.protection(settings, trust="central")
+        dp_sgd.protection(dp_sgd.settings(), trust="central")
     dp_fedavg = registry.get_method("dp_fedavg")
     with pytest.raises(DPForestError, match=r"is privacy\.unit=client privacy\.trust=local"):
         dp_fedavg.protection(dp_fedavg.settings(), unit="record", trust="local")

@@ -197,6 +197,7 @@ def test_a_sweep_attacks_its_runs_before_they_are_written_about(
         tracked.append((read_run(folder), (folder / STATEMENT).read_text(encoding="utf-8")))
 
     monkeypatch.setattr(MlflowTracker, "log", track)
+    monkeypatch.setattr(MlflowTracker, "log_sweep", lambda *_, **__: None)
     monkeypatch.setattr("fl_app.jobs.job.build_tracker", lambda *_: MlflowTracker("", "", None))
     place = tmp_path / "sweep"
     assert dpforest(["sweep", *table, "strategy=one_shot", "attack_models=4", f"output={place}"]) == 0

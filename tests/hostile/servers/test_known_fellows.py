@@ -150,6 +150,27 @@ def test_one_fellow_is_not_two() -> None:
     assert "two clients sign with the same key" in refused(one, 0, message, vectors)
 
 
+@pytest.mark.parametrize("colluding", [1, 4])
+def test_one_colluding_fellow_is_not_many(colluding: int) -> None:
+    """It signs for every number, and what follows its key in a row makes that row none of another key."""
+    known = {client: Identity(KEYS[min(client, 1)], ABOUT, frozenset(PUBLIC[:2])) for client in range(6)}
+    one, vectors = federation(dropouts=0, colluders=colluding, known=known)
+    adverts = {client: dict(one.reply(client, one.collector.message(client), vectors[client])) for client in known}
+    for client, advert in adverts.items():
+        advert[wire.IDENTITY] = advert[wire.IDENTITY].copy()
+        advert[wire.IDENTITY][-1] = client
+        one.collector.check(client, advert)
+    adverts[0][wire.IDENTITY] = known[0].public
+    each = {name: np.stack([advert[name] for advert in adverts.values()]) for name in adverts[0] if name != wire.ABOUT}
+    shown = {wire.PUBLIC_KEYS: each[wire.PUBLIC_KEY], wire.IDENTITIES: each[wire.IDENTITY]}
+    shown |= {wire.ROUND_KEYS: each[wire.ROUND_KEYS], wire.SIGNATURES: each[wire.SIGNATURE]}
+    message = {wire.MEMBERS: np.arange(6), **shown}
+    with pytest.raises(Refused, match="two clients sign with the same key"):
+        one.reply(0, message, vectors[0], Phase.SHARE)
+    with pytest.raises(TooFewClients, match="clients 1 and 2 and 3 and 4 and 5"):
+        one.collector.receive(adverts)
+
+
 def test_identities_that_are_left_out_do_not_go_unseen() -> None:
     one, vectors = federation()
     one.exchange(vectors)
@@ -272,6 +293,56 @@ def test_survivors_that_too_few_have_signed_are_not_unmasked() -> None:
     with pytest.raises(Refused, match="signed already"):
         confirmed(one, vectors, {0: everybody[:5]})
     assert wire.PARTS in one.reply(0, request(one, everybody, signed), vectors[0], Phase.UNMASK)
+
+
+@pytest.mark.parametrize("name", [wire.SIGNERS, wire.SURVIVORS])
+def test_numbers_whose_differences_wrap_around_name_nobody_twice(name: str) -> None:
+    """Each is above the one before it by the difference alone, and the first comes again."""
+    one, vectors = up_to_masks()
+    one.exchange(vectors)
+    around = np.array([0, 2**62, -(2**63), -(2**62)] * 4 + [0])
+    assert (np.diff(around) > 0).all()
+    signed = confirmed(one, vectors, {0: list(range(6))})
+    message = {**request(one, list(range(6)), signed), wire.SIGNERS: around}
+    message |= {name: around, wire.SIGNATURES: np.stack([signed[0]] * len(around))}
+    with pytest.raises(BadMessage, match=f"{name}' must be ascending, each client once"):
+        one.reply(0, message, vectors[0], Phase.UNMASK)
+
+
+@pytest.mark.parametrize("dropouts", [0, 1])
+def test_vectors_of_different_releases_come_to_no_sum(dropouts: int) -> None:
+    """Who is asked for another release of the plan adds another noise, which may be less."""
+    for what in ("trees", "histograms"):
+        one, vectors = federation(dropouts=dropouts)
+        one.collector.what = what
+        one.set_up(vectors)
+        asked = {client: "histograms" if client else "trees" for client in vectors}
+        one.collector.receive(
+            {client: one.reply(client, one.collector.message(client), vectors[client], what=asked[client])
+             for client in vectors}
+        )  # fmt: skip
+        if dropouts:
+            one.exchange(vectors)
+        with pytest.raises(DPForestError, match="exceeds"):
+            one.exchange(vectors)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "unit"),
+    [
+        ({"name": "boost"}, "record"),
+        ({"name": "boost", "linear_share": 0.0}, "record"),
+        ({"name": "boost", "scale": "moments"}, "client"),
+        ({"name": "boost", "scale": "own"}, "client"),
+        ({"name": "dp_sgd", "standardize": "private"}, "record"),
+        ({"name": "dp_fedavg"}, "client"),
+    ],
+)
+def test_lines_of_a_plan_with_one_name_have_one_noise(strategy: dict[str, Any], unit: str) -> None:
+    privacy = {"delta": 1e-6, "unit": unit, "trust": "shared"}
+    plan = make({"name": "table", "schema": SCHEMA}, epsilon=8.0, strategy=strategy, rounds=3, privacy=privacy)
+    lines = {entry.single for entry in plan.method.server(plan.server_task(CLIENTS)).planned()}
+    assert len({entry.what for entry in lines}) == len(lines)
 
 
 def test_signatures_of_an_earlier_round_are_of_no_use_in_the_next() -> None:

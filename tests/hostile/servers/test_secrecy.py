@@ -177,7 +177,7 @@ def uncovered(
     """What the server makes of a client's masked vector with the secrets that it has."""
     terms, vector = summer.terms, masked.copy()
     setup = summer.setup.tobytes()
-    salt = wire.mask_salt(setup, np.arange(terms.clients), wire.Attempt(round_))
+    salt = wire.mask_salt(setup, np.arange(terms.clients), wire.Attempt(round_), summer.release)
     if self_seed is not None:
         terms.field.add_mask(vector, wire.self_mask(self_seed, salt, summer.client), -1)
     for peer in range(terms.clients):

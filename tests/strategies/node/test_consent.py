@@ -161,6 +161,26 @@ def test_units_are_the_owners_to_name() -> None:
         check(asked(), units="client")
 
 
+def test_whose_trust_a_run_asks_for_is_the_owners_to_name() -> None:
+    """Who names a method that does without trust has not said that the server may see its sums before the noise."""
+    shared, central = (
+        make({"name": "table", "schema": SCHEMA}, 1.0, strategy={"name": "boost"}, privacy={"delta": 1e-6, "trust": of})
+        for of in ("shared", "central")
+    )
+    rules = {"strategies": "boost dp_fedavg", "max-delta": 1e-6}
+    check(shared, **rules)
+    check(asked(name="dp_fedavg", delta=1e-6), **rules)  # made for a trusted server
+    for trust in (None, "local", "local shared"):
+        with pytest.raises(Refused, match=r"strategy boost with privacy.trust=central \(.*server trusted.*central\""):
+            check(central, **rules, **({} if trust is None else {"trust": trust}))
+    check(central, **rules, trust="central")
+    with pytest.raises(Refused, match="does not take part in strategy boost"):
+        check(central, **{"max-delta": 1e-6}, trust="central")
+    for experiment, name in ((shared, "boost"), (asked(name="dp_fedavg", delta=1e-6), "dp_fedavg")):
+        with pytest.raises(Refused, match=f"strategy {name} with privacy.trust="):
+            check(experiment, **rules, trust="local")
+
+
 def test_a_schema_of_many_features_makes_few_nodes_much_work() -> None:
     features = [{"name": f"f{i}", "low": 0, "high": 1} for i in range(561)]
     source = {"name": "table", "schema": SCHEMA | {"features": features}}
