@@ -138,6 +138,6 @@ def test_too_few_canaries_say_how_many_are_enough() -> None:
 
 
 def test_all_cores_find_the_same() -> None:
-    of = replace(subject("one_shot", Budget(1.0), depth=1, trees=1), seed=3)
-    alone, both = (audit_method_in_one_run(of, 40, jobs=jobs).result.found for jobs in (1, 2))
+    of = replace(subject("one_shot", Budget(1.0), depth=3, trees=1), seed=3)
+    alone, both = (audit_method_in_one_run(of, 60, jobs=jobs).result.found for jobs in (1, 2))
     assert alone == both
