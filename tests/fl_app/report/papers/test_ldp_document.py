@@ -52,7 +52,7 @@ def gathered(folder: Path) -> Section:
 
 
 def test_the_set_up_is_that_of_the_document() -> None:
-    experiment = to_experiment(compose_config(["experiment=ldp_document"]))
+    experiment = to_experiment(compose_config(["experiment=ldp_document", "strategy=ldp_bagging"]))
     assert experiment.source.subjects() == ("synthetic-01", "synthetic-02", "synthetic-03")
     assert len(experiment.source.load("synthetic-01")) == 1000
     assert experiment.total_rounds == 3
