@@ -14,7 +14,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
-from scipy.stats import binom
 
 from dpforest.errors import DPForestError
 from dpforest.ledger import Entry, epsilon_of_gaussian, total_epsilon
@@ -226,6 +225,8 @@ def one_run_epsilon(
 
 def _chance_of(correct: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
     """Largest chance of so many correct guesses or more under (epsilon, delta)-privacy."""
+    from scipy.stats import binom  # slow to import, and every statement loads this module
+
     right = 1 / (1 + math.exp(-epsilon))
     chance = float(binom.sf(correct - 1, guesses, right))
     if delta and correct:

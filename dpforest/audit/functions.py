@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
 
 from dpforest.audit.bounds import CHOOSING, CONFIDENCE, ErrorRates, needed_repetitions, one_run_epsilon
 from dpforest.audit.messages import LEARNING, field_rates, fields_of
@@ -16,6 +15,9 @@ from dpforest.audit.scores import Bound, CanaryScores
 from dpforest.errors import DPForestError
 from dpforest.ledger import epsilon_of_gaussian, gaussian_mu
 from dpforest.noise import Noise, Secure, Seeded
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 Release = Callable[[np.ndarray, Noise], Any]
 Score = Callable[[Any], float]
@@ -273,6 +275,8 @@ def _noise(seed: int | None, *key: int) -> Noise:
 
 
 def _with_state(estimator: BaseEstimator, state: int) -> Any:
+    from sklearn.base import clone  # slow to import
+
     fresh = clone(estimator)
     return fresh.set_params(random_state=state) if "random_state" in fresh.get_params() else fresh
 

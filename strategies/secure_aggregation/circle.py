@@ -42,8 +42,6 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scipy.stats import hypergeom
-
 # Clients from which on there is a circle, and neighbours on it, at least.
 FEWEST, _FEWEST_NEIGHBOURS = 100, 20
 # Chances, in a whole run: that anything is uncovered, by colluders around one client or by a cut; that a sum is lost.
@@ -92,5 +90,7 @@ def cut_chance(clients: int, gone: int, neighbours: int) -> float:
 
 def _exceeded(others: int, of_a_kind: int, chosen: int, chance: float) -> int:
     """The least number of a kind that are among so many of the others, but for a chance."""
+    from scipy.stats import hypergeom  # slow to import, and every run loads this module
+
     most = min(of_a_kind, chosen)
     return next((least for least in range(most) if hypergeom.sf(least, others, of_a_kind, chosen) <= chance), most)
