@@ -7,8 +7,8 @@ import json
 import logging
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
@@ -228,24 +228,27 @@ def _text(host: Host[Any], message: Message) -> str:
 def _train(asked: _Asked) -> RecordDict:
     # First the task: it binds this run to this plan, so that no run can try many questions until one works.
     task = _client_task(asked)
-    try:
+    with _accounted(asked, task):
         X, y = asked.rows("train")
         if not len(X) and (task.simulated or not _hides_rows(asked.plan)):
             # On a real node this answer tells none from one, so what guarantees anything about one learns from none.
             raise BadMessage("this client has no training rows")
         update = asked.plan.method.client().train(task, X, y, asked.arrays)
         return update_content(update, asked.client, task.ledger, asked.kind_of_noise)
+
+
+@contextmanager
+def _accounted(asked: _Asked, task: ClientTask[Any]) -> Iterator[None]:
+    """Keep the ledger whatever comes, and end the run after a failure that may follow from rows."""
+    try:
+        yield
     except Exception as error:
-        _note_failure(asked, task, error)
+        if not task.simulated and _may_show_rows(error):
+            _end_run(asked.context, task.ledger, error)
         raise
     finally:
         # Also where training fails after it has drawn its noise: that it failed may follow from what was paid for.
         _keep_ledger(asked.context, task.ledger)
-
-
-def _note_failure(asked: _Asked, task: ClientTask[Any], error: Exception) -> None:
-    if not task.simulated and _may_show_rows(error):
-        _end_run(asked.context, task.ledger, error)
 
 
 def _hides_rows(plan: RunPlan) -> bool:
@@ -297,13 +300,8 @@ def _evaluate_privately(asked: _Asked) -> RecordDict:
     if PHASE in asked.config:
         return _evaluate_in_a_sum(asked, task, side)
     release = PrivateSums(task.schema, task.budget.epsilon)
-    try:
+    with _accounted(asked, task):
         noised = _noised_sums(asked, task, side, release).tolist()
-    except Exception as error:
-        _note_failure(asked, task, error)
-        raise
-    finally:
-        _keep_ledger(asked.context, task.ledger)
     said = ConfigRecord(
         {"client": asked.client, "noise": asked.kind_of_noise, "ledger": json.dumps(task.ledger.to_dict())}
     )
@@ -323,14 +321,9 @@ def _evaluate_in_a_sum(asked: _Asked, task: ClientTask[Any], side: ClientSide[An
     def vector() -> np.ndarray:
         return _noised_sums(replace(asked, arrays=model), task, side, release, secure.largest_sum)
 
-    try:
+    with _accounted(asked, task):
         update = secure_update(task, secure.terms, asked.arrays, vector, NOISED)
         return update_content(update, asked.client, task.ledger, asked.kind_of_noise)
-    except Exception as error:
-        _note_failure(asked, task, error)
-        raise
-    finally:
-        _keep_ledger(asked.context, task.ledger)
 
 
 def _noised_sums(
