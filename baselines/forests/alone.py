@@ -14,11 +14,11 @@ from flwr.app import ArrayRecord
 from baselines.forests.centralized import CentralizedSettings, grow_forest
 from dpforest.errors import DPForestError
 from dpforest.forest import pack, unpack
-from dpforest.ledger import Entry
 from dpforest.settings import Whole
 from strategies.forests import MODEL_LIMITS, own_nodes
+from strategies.kept_models import KeptModelsServer
 from strategies.messages import read_arrays, to_arrays_record
-from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, ServerSide, Task, Update, Work
+from strategies.method import Arrays, ClientSide, ClientTask, Task, Update, Work
 
 _MODEL = "arrays"
 
@@ -64,18 +64,8 @@ class AloneClient(ClientSide):
         return unpack(kept, task.schema, "target", limits=MODEL_LIMITS).predict(X)
 
 
-class AloneServer(ServerSide):
+class AloneServer(KeptModelsServer):
     """Only counts who has finished."""
-
-    @property
-    def exchanges(self) -> int:
-        return 1
-
-    def planned(self) -> list[Entry]:
-        return []
-
-    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
-        return None
 
     def save(self, folder: Path) -> None:
         (folder / "README.txt").write_text("Each client's own forest never leaves it.\n", encoding="utf-8")

@@ -13,8 +13,9 @@ from dpforest.forest import pack, unpack
 from dpforest.growers import balance_votes, finish_classifier
 from dpforest.growers.budget import leaf_epsilon
 from dpforest.ledger import Entry
+from strategies.kept_models import KeptModelsServer
 from strategies.messages import read_arrays, to_arrays_record
-from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, ServerSide, Signal, Update
+from strategies.method import Arrays, ClientSide, ClientTask, Signal, Update
 from strategies.one_shot.client import grow_trees
 from strategies.one_shot.server import OneShotServer
 
@@ -38,21 +39,14 @@ class StandaloneClient(ClientSide):
         return unpack(read_arrays(task.state), task.schema, "probability").predict_proba(X)
 
 
-class StandaloneServer(ServerSide):
+class StandaloneServer(KeptModelsServer):
     """Only counts who has finished."""
-
-    @property
-    def exchanges(self) -> int:
-        return 1
 
     def planned(self) -> list[Entry]:
         return OneShotServer(self.task).planned()
 
     def signal(self) -> Signal:
         return replace(OneShotServer(self.task).signal(), numbers=0)
-
-    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
-        return None
 
     def save(self, folder: Path) -> None:
         (folder / "README.txt").write_text("Stand-alone models never leave their clients.\n", encoding="utf-8")

@@ -14,9 +14,9 @@ from baselines.mlp.inputs import Standard, from_outputs, model_inputs
 from baselines.mlp.network import Diverged, network_for
 from baselines.mlp.saved import save_network
 from dpforest.errors import DPForestError
-from dpforest.ledger import Entry
+from strategies.kept_models import KeptModelsServer
 from strategies.messages import to_arrays_record
-from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, ServerSide, Task, Update
+from strategies.method import Arrays, ClientSide, ClientTask, ClientUpdate, Task, Update
 
 log = logging.getLogger(__name__)
 
@@ -55,20 +55,13 @@ class StandaloneClient(ClientSide):
         return {name: array.numpy() for name, array in kept.items()}
 
 
-class StandaloneServer(ServerSide):
+class StandaloneServer(KeptModelsServer):
     """Only starts the clients, and keeps what a simulation shows of their networks."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         require_tensorflow("standalone_mlp")
         self._models: dict[int, Arrays] = {}
-
-    @property
-    def exchanges(self) -> int:
-        return 1
-
-    def planned(self) -> list[Entry]:
-        return []
 
     def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays:
         # A model without content: the networks are with the clients, who are asked to evaluate them.

@@ -15,6 +15,7 @@ from dpforest.errors import DPForestError
 from dpforest.forest import Forest, concatenate, pack
 from dpforest.ledger import Entry, Ledger
 from strategies.forests import model_arrays, read_model, save_forest
+from strategies.kept_models import KeptModelsServer
 from strategies.method import Arrays, Charges, ClientUpdate, ServerSide, Task, TooFewClients
 from strategies.pp_fprf.alone import finish
 from strategies.pp_fprf.growth import NO_MASTER, Group, Growth
@@ -52,18 +53,8 @@ class _OwnForests(ServerSide):
             (folder / "README.txt").write_text("The users' own forests stay with them.\n", encoding="utf-8")
 
 
-class AloneServer(_OwnForests):
+class AloneServer(KeptModelsServer, _OwnForests):
     """Waits until every user has grown its own forest."""
-
-    @property
-    def exchanges(self) -> int:
-        return 1
-
-    def planned(self) -> list[Entry]:
-        return []
-
-    def aggregate(self, exchange: int, updates: list[ClientUpdate]) -> Arrays | None:
-        return None
 
 
 class GlobalServer(ServerSide):
