@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from fl_app.report.answer import Answer
     from fl_app.report.gather import Gathered
+    from fl_app.report.wanted import Wanted
 
 EXAMPLES = """\
 dpforest compare runs/sweep-2026-01-31_12-00-00
@@ -37,18 +38,33 @@ def add_folders(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def execute(options: argparse.Namespace) -> int:
-    """Print the table; exit code 1 if there is nothing to compare."""
-    from fl_app.report.answer import answer, in_words
+def named_runs(options: argparse.Namespace) -> tuple[list[Path], Wanted | None, Gathered]:
+    """Folders and wanted score of a command line, and the runs there; says which are left out."""
     from fl_app.report.gather import gather
-    from fl_app.report.tables import section_tables
-    from fl_app.report.wanted import sought_in_words, split_wanted
-    from fl_app.terminal.screen import screen_width
+    from fl_app.report.wanted import split_wanted
 
     folders, wanted = split_wanted(options.folders)
     gathered = gather(folders)
     for left_out in gathered.left_out:
         print(left_out, file=sys.stderr)
+    return folders, wanted, gathered
+
+
+def print_answers(answers: Sequence[Answer]) -> None:
+    """What was found, and which epsilon a wanted score takes."""
+    from fl_app.report.answer import in_words
+    from fl_app.report.wanted import sought_in_words
+    from fl_app.terminal.screen import screen_width
+
+    print("\n\n".join(filter(None, [in_words(answers), sought_in_words(answers, screen_width())])))
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print the table; exit code 1 if there is nothing to compare."""
+    from fl_app.report.answer import answer
+    from fl_app.report.tables import section_tables
+
+    folders, wanted, gathered = named_runs(options)
     if gathered.repeats:
         print(
             f"note: {gathered.repeats} run(s) with the configuration and seed of another one and other numbers: "
@@ -61,7 +77,7 @@ def execute(options: argparse.Namespace) -> int:
     for section in gathered.sections:
         print(f"{section_tables(section)}\n")
     answers = [answer(section, wanted) for section in gathered.sections]
-    print("\n\n".join(filter(None, [in_words(answers), sought_in_words(answers, screen_width())])))
+    print_answers(answers)
     if options.figures:
         written = _draw(gathered, answers, options.figures)
         print("\nfigures: " + ", ".join(str(path) for path in written if path.suffix == ".png"))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from fl_app.commands.compare import add_folders
+from fl_app.commands.compare import add_folders, named_runs, print_answers
 
 EXAMPLES = """\
 dpforest report runs/sweep-2026-01-31_12-00-00
@@ -22,18 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Write the report and print its answer; exit code 1 if there is nothing to report."""
-    from fl_app.report.answer import in_words
-    from fl_app.report.gather import gather
     from fl_app.report.page import REPORT, write_page
-    from fl_app.report.wanted import sought_in_words, split_wanted
-    from fl_app.terminal.screen import screen_width
 
-    folders, wanted = split_wanted(options.folders)
+    folders, wanted, gathered = named_runs(options)
     target: Path = options.out or folders[0]
-    gathered = gather(folders)
-    for left_out in gathered.left_out:
-        print(left_out, file=sys.stderr)
-    answers = write_page(gathered, target, wanted)
-    print("\n\n".join(filter(None, [in_words(answers), sought_in_words(answers, screen_width())])))
+    print_answers(write_page(gathered, target, wanted))
     print(f"\nreport: {target / REPORT}")
     return 0

@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpforest.ledger import rounded_up
 from fl_app.report.alone import OF_NEW_PEOPLE, Alone, alone
-from fl_app.report.contenders import Contender, named_epsilons, ranked, short
+from fl_app.report.contenders import Contender, listed, ranked, short
 from fl_app.report.remarks import Remark, remarks
 from fl_app.report.sections import Section
 from fl_app.report.statistics import FEWEST_SEEDS, Difference, difference
@@ -181,7 +181,7 @@ class Answer:
             return []
         panels = len({verdict.panel for verdict in self.verdicts}) > 1
         said = [
-            f"{name} at epsilon {named_epsilons(epsilons)}{f' per {panel}' if panels else ''}"
+            f"{name} at epsilon {listed(epsilons)}{f' per {panel}' if panels else ''}"
             for (panel, name), epsilons in others.items()
         ]
         return [f"By {metric.label} the highest mean is another's: {'; '.join(said)}."]

@@ -95,9 +95,9 @@ def seeds_in_words(n: int) -> str:
     return f"{n} seed{'s' if n > 1 else ''}"
 
 
-def named_epsilons(epsilons: list[str]) -> str:
-    """Several epsilons, as they are printed, in a few words."""
-    return epsilons[0] if len(epsilons) == 1 else f"{', '.join(epsilons[:-1])} and {epsilons[-1]}"
+def listed(words: list[str]) -> str:
+    """One or several epsilons or names, as a sentence lists them."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def short(score: float, metric: Metric) -> str:

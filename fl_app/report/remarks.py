@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from dpforest.ledger import rounded_up
-from fl_app.report.contenders import named_epsilons, ranked, short
+from fl_app.report.contenders import listed, ranked, short
 from fl_app.report.sections import Section
 from fl_app.report.statistics import Difference, difference
 from fl_app.results.finished import OPEN
@@ -229,11 +229,11 @@ def _zero(names: Sequence[object], counts: np.ndarray) -> list[str]:
 
 def _classes(names: Sequence[str]) -> str:
     if len(names) <= _NAMED:
-        return named_epsilons(list(names)) if names else ""
+        return listed(list(names)) if names else ""
     return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} other classes"
 
 
 def _where(epsilons: Sequence[str]) -> str:
     finite = [epsilon for epsilon in epsilons if epsilon != OPEN]
-    said = [f"at epsilon {named_epsilons(finite)}"] if finite else []
+    said = [f"at epsilon {listed(finite)}"] if finite else []
     return " and ".join([*said, *(["without privacy"] if OPEN in epsilons else [])])

@@ -7,8 +7,8 @@ from fl_app.report.figures.catalogue import TABLES
 from fl_app.report.figures.rounds import stability_table
 from fl_app.report.papers.compared import HEADER, compared
 from fl_app.report.sections import Section
-from fl_app.results.text import columns
 from fl_app.terminal.screen import screen_width
+from fl_app.terminal.tables import columns
 
 
 def section_tables(section: Section) -> str:

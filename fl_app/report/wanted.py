@@ -14,11 +14,13 @@ from dpforest.ledger import rounded_up
 from dpforest.settings import quoted
 from fl_app.report.statistics import FEWEST_SEEDS
 from fl_app.results.finished import PRIVATE
-from fl_app.results.text import columns, decimals, human_bytes
+from fl_app.results.text import decimals, human_bytes
+from fl_app.terminal.tables import columns
 from strategies.method import Scope
 
 if TYPE_CHECKING:
-    from fl_app.report.answer import Answer, Contender
+    from fl_app.report.answer import Answer
+    from fl_app.report.contenders import Contender
 
 OPTION = "report.target"
 HEADER = ("method", "trust", "delta", "least epsilon", "could be", "score", "below it", "bytes", "seconds", "rounds")
