@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from collecting import Collecting
 from hand_made import SCHEMA, table_rows
 
 from dpforest.errors import DPForestError
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
-from dpforest.ledger import Budget, Entry, gaussian_mu
+from dpforest.ledger import Budget, gaussian_mu
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from dpforest.schema import Schema
 from dpforest.settings import Settings
 from strategies import registry
 from strategies.audit import MethodAudit, Subject, audit_method
 from strategies.audit.worlds import worlds_of
-from strategies.method import ClientSide, ClientTask, Method, Protection, Public, Released, ServerSide, Task, Update
+from strategies.method import ClientSide, ClientTask, Method, Protection, Public, Released, Task, Update
 from strategies.one_shot import client as one_shot_client
 from strategies.registry import get_method
 
@@ -216,19 +217,6 @@ class Careless(ClientSide[Any]):
         return Update(Released(task.ledger, {"counts": noised}))
 
     def predict(self, task: ClientTask[Any], X: np.ndarray, arrays: Any) -> np.ndarray:
-        raise NotImplementedError
-
-
-class Collecting(ServerSide[Any]):
-    """Collects."""
-
-    def planned(self) -> list[Entry]:
-        return []
-
-    def aggregate(self, exchange: int, updates: Any) -> None:
-        return None
-
-    def save(self, folder: Path) -> None:
         raise NotImplementedError
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from collecting import Collecting
 from hand_made import SCHEMA, table_rows
 
 from dpforest.audit import Claim
 from dpforest.errors import DPForestError
 from dpforest.guarantee import NO_SERVER, RECORD_UNIT
-from dpforest.ledger import Budget, Entry
+from dpforest.ledger import Budget
 from dpforest.mechanisms import DiscreteLaplaceCounts
 from dpforest.schema import Schema
 from dpforest.settings import Settings
 from strategies.audit import MethodAudit, Subject, audit_method_in_one_run
 from strategies.audit.one_run import check_enough_canaries, matched
-from strategies.method import ClientSide, ClientTask, Method, Protection, Released, ServerSide, Task, Update
+from strategies.method import ClientSide, ClientTask, Method, Protection, Released, Task, Update
 from strategies.registry import get_method
 
 CONFIDENCE = 0.95  # with fixed seeds
@@ -47,19 +47,6 @@ class Counting(ClientSide[Any]):
         return Update(Released(task.ledger, {"counts": noised}))
 
     def predict(self, task: ClientTask[Any], X: np.ndarray, arrays: Any) -> np.ndarray:
-        raise NotImplementedError
-
-
-class Collecting(ServerSide[Any]):
-    """Collects."""
-
-    def planned(self) -> list[Entry]:
-        return []
-
-    def aggregate(self, exchange: int, updates: Any) -> None:
-        return None
-
-    def save(self, folder: Path) -> None:
         raise NotImplementedError
 
 
