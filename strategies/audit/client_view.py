@@ -8,7 +8,7 @@ from dpforest.ledger import Entry, Ledger
 from strategies.audit.conversation import Conversations, is_shared
 from strategies.audit.repetition import Fields, Repetition, values_of
 from strategies.audit.subject import Subject
-from strategies.audit.witness import Diverged, Draw, Randomness, Recorder, Replayer
+from strategies.audit.witness import Diverged, Draw, Randomness, Recorder, Replayer, Samples
 from strategies.audit.worlds import World
 
 _SURE = 6  # repetitions with the same values, from which they are taken to be always the same
@@ -106,6 +106,7 @@ class ClientView:
         if not draws and not self._claims:
             return Repetition(messages)
         sampled = bool(randomness.samples) and any(randomness.samples.values())
+        others_drawn = self._without_record(randomness.samples) if inside else randomness.samples
         both: list[list[np.ndarray] | None] = [None, None]
         if not sampled:
             both[int(inside)] = values_of(draws)
@@ -117,7 +118,7 @@ class ClientView:
             if not checked and not sampled and (known := self._values[side].find(draws)) is not None:
                 both[side] = known
                 continue
-            again = self._talks.randomness(randomness.key, randomness.samples)
+            again = self._talks.randomness(randomness.key, others_drawn)
             replayer = Replayer(draws)
             try:
                 replayed = self._answers(bool(side), again, replayer)
@@ -134,6 +135,11 @@ class ClientView:
         assert outside_values is not None
         assert inside_values is not None
         return Repetition(messages, draws, (outside_values, inside_values), different)
+
+    def _without_record(self, samples: Samples) -> Samples:
+        """Of samples of the rows with the record, who else was drawn: nobody sees whether the record was."""
+        others = len(self._world.y)
+        return {place: [sample[:others] for sample in drawn] for place, drawn in samples.items()}
 
     def _answers(self, inside: bool, randomness: Randomness, witness: Recorder | Replayer) -> Fields:
         return self._talks.answers(self._runs[int(inside)], self._world.rows(inside), randomness, witness)

@@ -20,6 +20,7 @@ from dpforest.schema import Schema
 from dpforest.settings import Settings
 from strategies import registry
 from strategies.audit import MethodAudit, Subject, audit_method
+from strategies.audit.client_view import ClientView
 from strategies.audit.worlds import worlds_of
 from strategies.method import ClientSide, ClientTask, Method, Protection, Public, Released, Task, Update
 from strategies.one_shot import client as one_shot_client
@@ -121,6 +122,17 @@ def test_a_guarantee_holds_and_half_the_noise_is_caught(name: str) -> None:
     found = audited(name, case, REPETITIONS.get(name, FEW if "delta" in case else MANY))
     check_holds(found)
     assert found.result.has_power, str(found.result)
+
+
+def test_scores_do_not_know_whether_the_record_was_drawn() -> None:
+    """Where it was not, what came out still says something of where it could have been."""
+    pytest.importorskip("tensorflow")
+    settings = {"hidden": [], "rounds": 1, "steps": 1, "batch": 20, "standardize": "public", **GAUSSIAN}
+    audited_subject = subject("dp_sgd", settings)
+    view = ClientView(audited_subject, next(worlds_of(audited_subject)))
+    ratios = [sum(view.repeat(True, number, False, False).log_ratios().values()) for number in range(20)]
+    assert view.entries[0].sampling < 0.5, "it is left out of most"
+    assert min(map(abs, ratios)) > 1e-6
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("dp_sgd", "standalone", "pp_fgrf")])
