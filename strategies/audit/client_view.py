@@ -106,7 +106,7 @@ class ClientView:
         if not draws and not self._claims:
             return Repetition(messages)
         sampled = bool(randomness.samples) and any(randomness.samples.values())
-        others_drawn = self._without_record(randomness.samples) if inside else randomness.samples
+        samples_of_others = self._without_record(randomness.samples) if inside else randomness.samples
         both: list[list[np.ndarray] | None] = [None, None]
         if not sampled:
             both[int(inside)] = values_of(draws)
@@ -118,7 +118,7 @@ class ClientView:
             if not checked and not sampled and (known := self._values[side].find(draws)) is not None:
                 both[side] = known
                 continue
-            again = self._talks.randomness(randomness.key, others_drawn)
+            again = self._talks.randomness(randomness.key, samples_of_others)
             replayer = Replayer(draws)
             try:
                 replayed = self._answers(bool(side), again, replayer)
@@ -139,7 +139,7 @@ class ClientView:
     def _without_record(self, samples: Samples) -> Samples:
         """Of samples of the rows with the record, who else was drawn: nobody sees whether the record was."""
         others = len(self._world.y)
-        return {place: [sample[:others] for sample in drawn] for place, drawn in samples.items()}
+        return {place: [rows[:others] for rows in each_round] for place, each_round in samples.items()}
 
     def _answers(self, inside: bool, randomness: Randomness, witness: Recorder | Replayer) -> Fields:
         return self._talks.answers(self._runs[int(inside)], self._world.rows(inside), randomness, witness)
