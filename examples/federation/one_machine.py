@@ -276,7 +276,7 @@ def main() -> None:
 
 def boost_while_a_node_is_away(federation: Federation) -> None:
     """Boost with secure sums; one node is killed in the middle, is missed, and takes part again when it is back."""
-    overrides = "strategy=boost privacy.trust=shared rounds=8 privacy.epsilon=1 privacy.delta=1e-6 timeout=20"
+    overrides = "strategy=boost privacy.trust=shared rounds=8 privacy.epsilon=1 privacy.delta=1e-6 timeout=30"
     run = federation.start("run", federation.run_command(overrides, federation.folder / "runs"))
     federation.wait_for("run", "round 5/")
     federation.kill_node(1)

@@ -105,8 +105,7 @@ def test_a_node_that_is_killed_comes_back_with_its_ledger(federation: Federation
     (run,) = [run for run in find_runs([federation.folder / "runs"]) if "boost" in run.name]
     with (run / "rounds.csv").open() as file:
         answered = [row["answered"] for row in csv.DictReader(file)]
-    assert "2" in answered, "it was missed"
-    assert set(answered) == {"2", "3"}
+    assert answered.count("2") == 1, "it costs one exchange"
     assert answered[-1] == "3"
     boosts = [line.split() for line in federation.status(1).splitlines() if " boost " in line]
     assert len(boosts) == 1
