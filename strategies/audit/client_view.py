@@ -106,7 +106,7 @@ class ClientView:
         if not draws and not self._claims:
             return Repetition(messages)
         sampled = bool(randomness.samples) and any(randomness.samples.values())
-        samples_of_others = self._without_record(randomness.samples) if inside else randomness.samples
+        samples_of_others = self._without_record(randomness.samples)
         both: list[list[np.ndarray] | None] = [None, None]
         if not sampled:
             both[int(inside)] = values_of(draws)
@@ -137,7 +137,7 @@ class ClientView:
         return Repetition(messages, draws, (outside_values, inside_values), different)
 
     def _without_record(self, samples: Samples) -> Samples:
-        """Of samples of the rows with the record, who else was drawn: nobody sees whether the record was."""
+        """Of samples of the rows, who else was drawn: nobody sees whether the record was."""
         others = len(self._world.y)
         return {place: [rows[:others] for rows in each_round] for place, each_round in samples.items()}
 

@@ -142,7 +142,7 @@ class AuditNoise(Noise):
             self._samples.append(self.source.bernoulli(probability, size))
             return self._samples[-1]
         # The record comes last; where it is in the rows, it is taken to be in the sample too.
-        known = next(self._next)[:size]
+        known = next(self._next)
         taken = np.ones(size, dtype=bool)
         taken[: len(known)] = known
         return taken
