@@ -238,6 +238,10 @@ class ClientSide(ABC, Generic[S]):
         """Predicted classes by the part of the model that each client contributed, if the model has such parts."""
         return None
 
+    def may_choose_own_model(self, task: ClientTask[S]) -> bool:
+        """Whether it predicts by a model of its own where that fits its rows better, so metrics are of this choice."""
+        return False
+
     def own_model(self, task: ClientTask[S]) -> Arrays | None:
         """The model that only this client has, if the method gives each its own.
 

@@ -75,6 +75,7 @@ def attack(target: Target, models: int = MODELS) -> dict[str, Any]:
         "holds": target.run.guarantee.holds,
         "models": models,
         "records": len(records.client),
+        "score": target.score,
         "allowed": allowed,
         "membership": lines + of_controls,
         "influence": found.influence,
@@ -84,6 +85,11 @@ def attack(target: Target, models: int = MODELS) -> dict[str, Any]:
     }
     reasons = ("a client's own model, which never leaves it",) if target.model.is_own else target.run.guarantee.reasons
     document["words"] = in_words(document, reasons)
+    if target.model.clients_may_choose:
+        document["words"].append(
+            "The model attacked is the one that is saved. Clients of the run could predict by trees of their own where "
+            "these fitted better, and metrics.json is of that choice: pictures of attacks show the score of this model."
+        )
     return document | {"seconds": round(time.perf_counter() - began, 1)}
 
 

@@ -14,10 +14,11 @@ from dpforest.errors import DPForestError
 from dpforest.forest import Forest, load
 from dpforest.noise import Seeded
 from dpforest.schema import Schema
+from fl_app.data.source import Rows
 from fl_app.engine.experiment import Experiment
 from fl_app.results.run_folder import FOREST
 from strategies.method import ClientTask
-from strategies.metrics import classification_sums, regression_sums, summarize
+from strategies.metrics import add_sums, classification_sums, regression_sums, summarize
 
 NETWORK = "network.npz"
 _OWN = "client_*.json"
@@ -109,11 +110,16 @@ class Model:
         assert self.network is not None
         return np.asarray(self.experiment.method.client().predict(self._task, X, self.network))
 
-    def score(self, metric: str, X: np.ndarray, y: np.ndarray) -> float | None:
-        """A metric of a model of all on rows; None where it is not defined."""
-        outcome = self.predict(X, -1)
+    @property
+    def clients_may_choose(self) -> bool:
+        """Whether clients of the run predicted by it, or by models of their own that are not saved."""
+        return self.experiment.method.client().may_choose_own_model(self._task)
+
+    def score(self, metric: str, rows: Mapping[int, Rows]) -> float | None:
+        """A metric of a model on the rows of each client; None where it is not defined."""
         of_rows = classification_sums if self.schema.is_classification else regression_sums
-        return summarize(of_rows(y, outcome)).get(metric)
+        sums = [of_rows(part.y, self.predict(part.X, client)) for client, part in rows.items() if len(part)]
+        return summarize(add_sums(sums)).get(metric)
 
     @cached_property
     def _task(self) -> ClientTask:

@@ -13,6 +13,7 @@ import numpy as np
 from dpforest import __version__
 from dpforest.errors import DPForestError
 from fl_app.attack.model import Model, NoModel
+from fl_app.data.source import Rows
 from fl_app.engine.experiment import Experiment
 from fl_app.results.finished import FinishedRun, read_run
 from fl_app.results.run_folder import FAILED, client_names, failure_of, is_finished
@@ -128,23 +129,46 @@ class Target:
         """Whether the method has a use for epsilon, so that the same run without noise is another one."""
         return self.experiment.method.uses_budget and math.isfinite(self.run.epsilon)
 
+    @cached_property
+    def score(self) -> float | None:
+        """What the saved model has on the test rows in the metric by which methods are compared.
+
+        None where it has none, or where clients have models of their own.
+        """
+        metric = primary_metric(self.run.metrics)
+        return None if self.model.is_own else self.model.score(metric.name, self._test_rows)
+
     def _check_rows(self) -> None:
-        """Refuse rows that are not those of the run: the saved model must score on them as it did."""
+        """Refuse rows that are not those of the run: the saved model must score on them as it did.
+
+        Where clients could prefer a model of their own, the metrics are not of the saved one, and classes are held.
+        """
+        if self.experiment.evaluation.clients is not None:
+            return  # the metrics are of some clients' rows
+        if self.model.clients_may_choose:
+            self._check_classes()
+            return
         metric = primary_metric(self.run.metrics)
         said = self.run.metrics.get(metric.name)
-        if said is None or self.model.is_own:
-            return
-        found = self.model.score(metric.name, *self._test_rows())
-        if found is None or abs(found - said) <= _SAME:
+        if said is None or self.score is None or abs(self.score - said) <= _SAME:
             return
         raise CannotAttack(
-            f"{self.run.folder}: the saved model has {metric.label} {found:.4f} on the test rows that are here, and "
-            f"{said:.4f} in metrics.json: the data or the model is not that of the run any more; run it again"
+            f"{self.run.folder}: the saved model has {metric.label} {self.score:.4f} on the test rows that are here, "
+            f"and {said:.4f} in metrics.json: the data or the model is not that of the run any more; run it again"
         )
 
-    def _test_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        parts = [self.experiment.client_data(client, self.clients).test for client in range(self.clients)]
-        return np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts])
+    def _check_classes(self) -> None:
+        said = np.sum(self.run.metrics.get("confusion", []), axis=1)
+        y = np.concatenate([part.y for part in self._test_rows.values()])
+        if len(said) and (np.bincount(y.astype(int), minlength=len(said)) != said).any():
+            raise CannotAttack(
+                f"{self.run.folder}: the test rows that are here have other classes than metrics.json counts: the data "
+                "is not that of the run any more; run it again"
+            )
+
+    @cached_property
+    def _test_rows(self) -> dict[int, Rows]:
+        return {client: self.experiment.client_data(client, self.clients).test for client in range(self.clients)}
 
 
 def _pools(experiment: Experiment, clients: int, folder: Path) -> dict[int, Pool]:

@@ -198,6 +198,7 @@ _ATTACK = {
     "records": _COUNT,
     "seconds": _SIZE,
     "membership": _LINES,
+    "score": _or_nothing(_NUMBER),
     "allowed": _or_nothing(_MAPPING),
     "influence": _or_nothing(_MAPPING),
     "reconstruction.lines": _LINES,

@@ -61,6 +61,9 @@ class FextClient(ForestClient):
         forest = self._chosen(task, read_model(arrays, task.schema))
         return forest.predict_proba(X) if task.schema.is_classification else forest.predict(X)
 
+    def may_choose_own_model(self, task: ClientTask) -> bool:
+        return _compares(task)
+
     def _grow_published(self, task: ClientTask[FextSettings], X: np.ndarray, y: np.ndarray) -> Update:
         settings = task.settings
         parts = _parts(task, len(y), 1)

@@ -55,7 +55,7 @@ def _curve(axes: Axes, runs: list[FinishedRun], section: Section, level: str) ->
         lines = [line for run in same if (line := strongest(_found(run), level))]
         if lines:
             area = np.mean([line["area"] for line in lines], axis=0)
-            score = float(np.mean([run.metrics[section.metric.name] for run in same]))
+            score = float(np.mean([_score(run, section) for run in same]))
             points.append((epsilon, area, score, all(run.guarantee.holds for run in same)))
     if not points:
         return
@@ -71,6 +71,12 @@ def _curve(axes: Axes, runs: list[FinishedRun], section: Section, level: str) ->
         name = "∞" if np.isinf(epsilon) else rounded_up(epsilon)
         axes.annotate(name, (area[0], score), xytext=(4, 4), textcoords="offset points", fontsize=7,
                       color=style.colour)  # fmt: skip
+
+
+def _score(run: FinishedRun, section: Section) -> float:
+    """The score of the attacked model; that of the run where each client has a model of its own."""
+    saved = _found(run)["score"]
+    return float(run.metrics[section.metric.name] if saved is None else saved)
 
 
 def _found(run: FinishedRun) -> Mapping[str, Any]:

@@ -137,6 +137,37 @@ def test_methods_of_other_kinds_are_attacked_too(place, strategy):
     assert {line["level"] for line in own_lines(found)} == {OUTPUTS, FILE, INFORMED}
 
 
+@pytest.fixture(scope="module")
+def own_choice(place):
+    """A run whose metrics are not of the saved model: clients of two worlds preferred their own trees."""
+    rows = place / "worlds"
+    rows.mkdir()
+    rng = np.random.default_rng(0)
+    for client in range(2):
+        y = rng.integers(0, 3, 300)
+        X = rng.normal(scale=0.3, size=(300, 2)) + ((y + client) % 3)[:, None]
+        lines = [f"{a:.5f},{b:.5f},{('rest', 'walk', 'run')[c]}" for (a, b), c in zip(X, y, strict=True)]
+        (rows / f"client{client}.csv").write_text("\n".join(["a,b,activity", *lines]) + "\n")
+    settings = ["strategy=fext", "privacy.epsilon=10", "strategy.own_share=0.3", f"dataset.path={rows}"]
+    return run(place, "fext", *settings)
+
+
+def test_metrics_of_clients_choices_are_not_those_of_the_saved_model(own_choice):
+    accuracy = read_run(own_choice).metrics["accuracy"]
+    found = attack(Target.of(own_choice), 4)
+    assert found["score"] < accuracy - 0.1
+    assert "metrics.json is of that choice" in found["words"][-1]
+
+
+def test_other_classes_than_the_runs_are_refused_where_clients_chose(own_choice, tmp_path, capsys):
+    def change(folder):
+        metrics = json.loads((folder / "metrics.json").read_text())
+        metrics["confusion"][0][0] += 1
+        (folder / "metrics.json").write_text(json.dumps(metrics))
+
+    assert "other classes than metrics.json counts" in broken((own_choice,), tmp_path, capsys, change)
+
+
 def broken(private, tmp_path, capsys, change):
     folder = tmp_path / "run"
     shutil.copytree(private[0], folder)

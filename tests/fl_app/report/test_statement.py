@@ -133,7 +133,7 @@ def attack_on(**values: Any) -> dict[str, Any]:
             "area": [0.551, 0.5, 0.6], "balanced_accuracy": [0.53, 0.5, 0.56]}  # fmt: skip
     line |= {"true_positives": {}, "members": 240, "others": 60}
     return {"method": "one_shot", "epsilon": 1.0, "delta": 0.0, "holds": True, "models": 12, "records": 300,
-            "seconds": 1.0, "membership": [line], "allowed": None, "influence": None, "controls": [],
+            "seconds": 1.0, "membership": [line], "allowed": None, "score": 0.9, "influence": None, "controls": [],
             "reconstruction": {"lines": [], "note": ""}, "attributes": {"lines": [], "note": ""},
             "words": ["Only epsilon bounds it."], **values}  # fmt: skip
 

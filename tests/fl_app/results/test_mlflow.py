@@ -148,7 +148,7 @@ def test_an_attack_is_logged_with_what_epsilon_allows(recorder: Recorder, tmp_pa
             "balanced_accuracy": [0.55, 0.5, 0.6], "true_positives": {}, "members": 1, "others": 1}  # fmt: skip
     allowed = {"area": 0.73, "balanced_accuracy": 0.73, "true_positives": {}}
     attack = {"method": "fext", "epsilon": 1.0, "delta": 0.0, "holds": True, "models": 4, "records": 2, "seconds": 1.0,
-              "membership": [line], "allowed": allowed, "influence": None, "controls": [], "words": [],
+              "membership": [line], "allowed": allowed, "score": 0.9, "influence": None, "controls": [], "words": [],
               "reconstruction": {"lines": [], "note": ""}, "attributes": {"lines": [], "note": ""}}  # fmt: skip
     run = write_run(tmp_path / "run", "fext")
     (run / "attack.json").write_text(json.dumps(attack))

@@ -42,6 +42,7 @@ def found(epsilon: float, areas: tuple[float, float, float]) -> dict[str, Any]:
             "area": most_area(epsilon), "balanced_accuracy": 0.7, "true_positives": {"0.01": 0.02, "0.001": 0.002},
         },
         "membership": [*lines, control],
+        "score": 0.9,
         "influence": None,
         "reconstruction": {"lines": [], "note": ""},
         "attributes": {"lines": [], "note": ""},
