@@ -107,6 +107,8 @@ class ClientView:
             return Repetition(messages)
         sampled = bool(randomness.samples) and any(randomness.samples.values())
         samples_of_others = self._without_record(randomness.samples)
+        # Who else was drawn changes what goes in, but where there is nobody else.
+        fixed = not (sampled and len(self._world.y))
         both: list[list[np.ndarray] | None] = [None, None]
         if not sampled:
             both[int(inside)] = values_of(draws)
@@ -115,7 +117,7 @@ class ClientView:
             if (own := both[side]) is not None:
                 self._values[side].learn(draws, own)
                 continue
-            if not checked and not sampled and (known := self._values[side].find(draws)) is not None:
+            if not checked and fixed and (known := self._values[side].find(draws)) is not None:
                 both[side] = known
                 continue
             again = self._talks.randomness(randomness.key, samples_of_others)
@@ -127,7 +129,7 @@ class ClientView:
             if len(replayer.values) != len(draws):
                 return Repetition(messages, draws, None, ("fewer releases with one record more or less",))
             both[side] = replayer.values
-            if not sampled:
+            if fixed:
                 self._values[side].learn(draws, replayer.values)
             if checked and side != int(inside):
                 different += _different(messages, replayed, draws)

@@ -79,6 +79,7 @@ class Conversations:
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
+        self._claims = subject.claims  # for which a server is made, once and not in each repetition
 
     def answers(self, run: Conversation, rows: Rows, randomness: Randomness, witness: Recorder | Replayer) -> Fields:
         """What the client answers to the messages of a run with such rows."""
@@ -161,7 +162,7 @@ class Conversations:
             if number == side.exchanges or side.finished:
                 break
         run.final = ledgers[AUDITED]
-        if subject.claims and not released and any(entry.protected for entry in run.final.entries):
+        if self._claims and not released and any(entry.protected for entry in run.final.entries):
             raise DPForestError(NOT_OURS)
         run.draws = recorder.draws if isinstance(recorder, Recorder) else list(forced or [])
         if first is not None and is_shared(run.draws):
@@ -188,7 +189,7 @@ class Conversations:
     def randomness(self, key: tuple[int, ...], known: Samples | None = None) -> Randomness:
         """Of one repetition, with the samples of an earlier one if it repeats that."""
         # What no proof needs to be secret may be fixed; who proves nothing may draw its noise from there.
-        public = () if self._subject.claims else key
+        public = () if self._claims else key
         return Randomness(key, self._subject.seed, self._subject.noise == "secure", public, known)
 
 
