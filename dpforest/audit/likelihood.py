@@ -68,6 +68,51 @@ def _(mechanism: Selection, output: np.ndarray, inside: np.ndarray, outside: np.
     return total
 
 
+@singledispatch
+def divergence(mechanism: Mechanism, inside: np.ndarray, outside: np.ndarray) -> float:
+    """Mean of `log_ratio` with the record less that without it, by the values alone: how far a record can be seen.
+
+    Of a mechanism that is not known here, what values move in units of its noise.
+    """
+    return float(np.abs(np.asarray(inside, dtype=np.float64) - outside).sum() / (mechanism.cost.scale or 1.0))
+
+
+@divergence.register
+def _(mechanism: DiscreteLaplaceCounts, inside: np.ndarray, outside: np.ndarray) -> float:
+    moved = np.abs(np.asarray(inside, dtype=np.float64) - outside)
+    if math.isinf(mechanism.epsilon):
+        return float(moved.any()) / _HARMLESS
+    # With Y of one-sided chances p^y, |X - k| is k + 2 p^k E[Y] on average, and E[Y] where k is 0.
+    p = math.exp(-1 / mechanism.scale)
+    return float(2 * (moved + 2 * p * np.expm1(-moved / mechanism.scale) / (1 - p**2)).sum() / mechanism.scale)
+
+
+@divergence.register
+def _(mechanism: DiscreteGaussianSums, inside: np.ndarray, outside: np.ndarray) -> float:
+    return _divergence_of_gaussian(inside, outside, mechanism.sigma)
+
+
+@divergence.register
+def _(mechanism: GaussianSums, inside: np.ndarray, outside: np.ndarray) -> float:
+    return _divergence_of_gaussian(inside, outside, mechanism.deviation)
+
+
+@divergence.register
+def _(mechanism: Selection, inside: np.ndarray, outside: np.ndarray) -> float:
+    groups = np.flatnonzero((inside != outside).any(axis=1))
+    if math.isinf(mechanism.epsilon):
+        return float((inside[groups].argmax(axis=1) != outside[groups].argmax(axis=1)).any()) / _HARMLESS
+    of_kind = _log_chance_of_exponential if mechanism.kind == "exponential" else _log_chance_of_permute_and_flip
+    total = 0.0
+    for group in groups.tolist():
+        with_it, without = (
+            np.array([of_kind(scores[group], pick, mechanism.scale) for pick in range(scores.shape[1])])
+            for scores in (inside, outside)
+        )
+        total += float(((np.exp(with_it) - np.exp(without)) * (with_it - without)).sum())
+    return total
+
+
 def noise_deviation(mechanism: Mechanism) -> float:
     """Standard deviation of the noise on each number that is let through, of all parties; 0 of none, or of a choice."""
     if isinstance(mechanism, GaussianSums):
@@ -83,6 +128,11 @@ def _gaussian(output: np.ndarray, inside: np.ndarray, outside: np.ndarray, devia
         return 0.0
     variance = deviation**2 or _HARMLESS * float((moved**2).sum())
     return float((moved * (output - outside - moved / 2.0)).sum() / variance)
+
+
+def _divergence_of_gaussian(inside: np.ndarray, outside: np.ndarray, deviation: float) -> float:
+    squared = float(((np.asarray(inside, dtype=np.float64) - outside) ** 2).sum())
+    return squared / (deviation**2 or _HARMLESS * squared) if squared else 0.0
 
 
 def _of_bare(output: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> float:

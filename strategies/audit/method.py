@@ -33,6 +33,8 @@ _PILOT = 16  # repetitions of each world with the record, and as many without
 _CHECKED = 2  # of these, whose messages are compared with the neighbour's
 _MOST_FIELDS = 400  # repetitions with the record, and without, whose messages are kept
 _MOST_NUMBERS = 4_000_000  # that these may hold together
+_FIRST_PILOT = 1 << 30  # no other repetition has such a number
+_AS_MUCH = 0.99  # of what the best world shows: worlds with fewer rows come first and are repeated faster
 _BATCH = 50
 _SHARE_OF_CLAIM = 0.75  # of the time; the rest is for half the noise
 _LEAST = 40
@@ -167,6 +169,7 @@ class Sample:
     fields: tuple[list[Fields], list[Fields]] = field(default_factory=lambda: ([], []))
     leaks: set[str] = field(default_factory=set)
     numbers: int = 0
+    hope: float = 0.0  # mean divergence, of a pilot
 
     def add(self, inside: bool, repetition: Repetition) -> None:
         """Take a repetition in."""
@@ -235,8 +238,8 @@ def audit_method(
     """
     began = time.perf_counter()
     with _bench(subject, jobs) as bench:
-        worlds, tried = _try_worlds(subject, bench)
-        name, view = worlds[0]
+        name, tried = _try_worlds(subject, bench)
+        view = bench.view(name)
         guarantee = view.ledger.guarantee()
         silent = not (view.sends or view.draws)
         claims = guarantee.holds and not silent
@@ -336,8 +339,8 @@ def _by_field(sample: Sample, claim: Claim, confidence: float) -> Found | None:
     return found_by(rates, test.words, claim, confidence, False, len(inside) + len(outside))
 
 
-def _try_worlds(subject: Subject, bench: _Bench) -> tuple[list[tuple[str, View]], dict[str, Sample]]:
-    """Views of the worlds, the one that shows most first, with a few repetitions of each."""
+def _try_worlds(subject: Subject, bench: _Bench) -> tuple[str, dict[str, Sample]]:
+    """The world that shows most, or the first of those that show as much, and a few repetitions of each."""
     tried: dict[str, Sample] = {}
     for name in bench.names:
         try:
@@ -353,16 +356,13 @@ def _try_worlds(subject: Subject, bench: _Bench) -> tuple[list[tuple[str, View]]
     if not tried:
         reasons = "; ".join(dict.fromkeys(bench.left_out.values()))
         raise DPForestError(f"{subject.name} cannot be audited under these settings: {reasons}")
-    order = sorted(tried, key=lambda name: -_hope(tried[name]))
-    return [(name, bench.view(name)) for name in order], tried
+    enough = _AS_MUCH * max(map(_hope, tried.values()))
+    return next(name for name, sample in tried.items() if _hope(sample) >= enough), tried
 
 
 def _hope(sample: Sample) -> float:
-    """How much a world shows: the mean log ratio in favour of the truth."""
-    outside, inside = (np.array(part) for part in sample.totals)
-    if inside.any() or outside.any():
-        return float(np.clip(inside, -50, 50).mean() - np.clip(outside, -50, 50).mean())
-    return float(len({name for part in sample.fields for fields in part for name in fields}) > 0) * 1e-3
+    """How much a world shows: of single fields too little is known before they are repeated."""
+    return sample.hope or float(any(fields for part in sample.fields for fields in part)) * 1e-3
 
 
 class _Bench:
@@ -396,18 +396,29 @@ class _Bench:
 
     def pilot(self, name: str) -> Sample:
         """A few repetitions; of the first ones, messages are compared with the neighbour's."""
-        return self.batch(name, False, -_PILOT, _PILOT, _CHECKED)
-
-    def batch(self, name: str, halved: bool, first: int, count: int, checked: int = 0) -> Sample:
-        """Repetitions with the record, and as many without."""
-        view, sample = self.view(name), Sample()
-        if not (view.sends or view.draws):
-            return sample
-        for number in range(first, first + count):
-            for inside in (False, True):
-                key = number if number >= 0 else (1 << 30) - number
-                sample.add(inside, view.repeat(inside, key, halved, number - first < checked))
+        sample, divergences = Sample(), []
+        for inside, repetition in self._repetitions(name, False, range(_FIRST_PILOT, _FIRST_PILOT + _PILOT), _CHECKED):
+            sample.add(inside, repetition)
+            divergences.append(repetition.divergence())
+        sample.hope = float(np.mean(divergences)) if divergences else 0.0
         return sample
+
+    def batch(self, name: str, halved: bool, first: int, count: int) -> Sample:
+        """Repetitions with the record, and as many without."""
+        sample = Sample()
+        for inside, repetition in self._repetitions(name, halved, range(first, first + count)):
+            sample.add(inside, repetition)
+        return sample
+
+    def _repetitions(
+        self, name: str, halved: bool, numbers: range, checked: int = 0
+    ) -> Iterator[tuple[bool, Repetition]]:
+        view = self.view(name)
+        if not (view.sends or view.draws):
+            return
+        for place, number in enumerate(numbers):
+            for inside in (False, True):
+                yield inside, view.repeat(inside, number, halved, place < checked)
 
     def sample(self, name: str, halved: bool, repetitions: int | None, seconds: float) -> Sample:
         """So many repetitions, or as many as there is time for."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpforest.audit.likelihood import log_ratio
+from dpforest.audit.likelihood import divergence, log_ratio
 from strategies.audit.witness import Draw
 
 Fields = Mapping[str, np.ndarray]
+_MOST_EXPONENT = 50.0
 
 
 @dataclass(frozen=True)
@@ -38,18 +39,28 @@ class Repetition:
 
     def log_ratios(self) -> dict[str, float]:
         """Log of the likelihood with the record over that without, of each release by its name."""
+        totals: dict[str, float] = {}
+        ratios = self._by_sample(lambda draw, inside, outside: log_ratio(draw.mechanism, draw.seen, inside, outside))
+        for what, probability, ratio in ratios:
+            totals[what] = totals.get(what, 0.0) + _sampled(ratio, probability)
+        return totals
+
+    def divergence(self) -> float:
+        """How far the record can be seen in such a repetition, on average over what comes out of the mechanisms."""
+        parts = self._by_sample(lambda draw, inside, outside: divergence(draw.mechanism, inside, outside))
+        return math.fsum(_divergence_of_sample(part, probability) for _, probability, part in parts)
+
+    def _by_sample(self, of: Callable[[Draw, np.ndarray, np.ndarray], float]) -> list[tuple[str, float, float]]:
+        """Name, probability of being in the sample, and the sum of something over all draws of one sample."""
         if self.values is None:
-            return {}
-        groups: dict[tuple[str, int], float] = {}
+            return []
+        sums: dict[tuple[str, int], float] = {}
         sampling: dict[tuple[str, int], float] = {}
         for draw, outside, inside in zip(self.draws, *self.values, strict=True):
             place = draw.what, draw.group
-            groups[place] = groups.get(place, 0.0) + log_ratio(draw.mechanism, draw.seen, inside, outside)
+            sums[place] = sums.get(place, 0.0) + of(draw, inside, outside)
             sampling[place] = draw.mechanism.cost.sampling
-        totals: dict[str, float] = {}
-        for (what, group), ratio in groups.items():
-            totals[what] = totals.get(what, 0.0) + _sampled(ratio, sampling[what, group])
-        return totals
+        return [(what, sampling[what, group], total) for (what, group), total in sums.items()]
 
 
 def values_of(draws: Sequence[Draw]) -> list[np.ndarray]:
@@ -62,3 +73,8 @@ def _sampled(ratio: float, probability: float) -> float:
     if probability == 1:
         return ratio
     return float(np.logaddexp(math.log1p(-probability), math.log(probability) + ratio))
+
+
+def _divergence_of_sample(full: float, probability: float) -> float:
+    """What is left of a divergence where the record is in the sample with a probability only (Bu et al. 2020)."""
+    return full if probability == 1 else probability**2 * math.expm1(min(full, _MOST_EXPONENT))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, norm
+from scipy.stats import binom, binomtest, norm
 
 from dpforest.audit import (
     CanaryScores,
@@ -36,6 +36,27 @@ def test_an_event_and_its_complement_bound_epsilon_in_both_directions() -> None:
     assert rates.epsilon(delta=0.5) < rates.epsilon(delta=0.1) < rates.epsilon()
     assert rates.epsilon(confidence=0.999999) < rates.epsilon(confidence=0.5)
     assert ErrorRates(10, 100, 90, 100).epsilon() == 0.0
+
+
+@pytest.mark.parametrize(("rate", "false_rate"), [(0.8, 0.2), (0.3, 0.05), (0.999, 0.5), (0.5, 0.5), (0.02, 0.001)])
+def test_both_rates_together_are_bounded_with_the_confidence_asked_for(rate: float, false_rate: float) -> None:
+    """By the exact chances of all counts that there are."""
+    n = 40
+    chances = binom.pmf(np.arange(n + 1), n, rate)[:, None] * binom.pmf(np.arange(n + 1), n, false_rate)
+    likely = [(hits, false) for hits, false in np.ndindex(chances.shape) if chances[hits, false] > 1e-9]
+    wrong = {"epsilon": 0.0, "mu": 0.0}
+    for hits, false in likely:
+        rates = ErrorRates(hits, n, false, n)
+        wrong["epsilon"] += chances[hits, false] * (rates.epsilon(confidence=0.9) > math.log(rate / false_rate))
+        wrong["mu"] += chances[hits, false] * (rates.mu(0.9) > norm.ppf(rate) - norm.ppf(false_rate))
+    assert max(wrong.values()) <= 0.1
+
+
+def test_bounds_of_both_rates_are_tighter_together_than_of_each_by_itself() -> None:
+    rates = ErrorRates(15600, 20_000, 4400, 20_000)
+    low, high = (float(clopper_pearson(hits, 20_000, 0.025)[side]) for side, hits in enumerate((15600, 4400)))
+    exact = norm.ppf(0.78) - norm.ppf(0.22)
+    assert exact - rates.mu() < 0.75 * (exact - (norm.ppf(low) - norm.ppf(high)))
 
 
 def test_mu_of_a_gaussian_is_found_from_error_rates() -> None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpforest.audit.likelihood import log_ratio
+from dpforest.audit.likelihood import divergence, log_ratio
 from dpforest.ledger import Budget, Ledger
 from dpforest.mechanisms import DiscreteGaussianSums, DiscreteLaplaceCounts, GaussianSums, Mechanism, Paid, Selection
 from dpforest.noise import Seeded
@@ -29,13 +29,16 @@ def paid(mechanism: Mechanism, times: int) -> Paid:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_without_the_record_the_ratio_of_likelihoods_is_one_on_average(name: str) -> None:
+def test_ratios_of_likelihoods_are_those_of_the_sampler_on_average(name: str) -> None:
     mechanism, inside, outside = CASES[name]
     noise, draws = Seeded(0), N // 10 if name == "permute and flip" else N
     release = paid(mechanism, draws)
     ratios = np.array([log_ratio(mechanism, release.draw(outside, noise), inside, outside) for _ in range(draws)])
     error = np.exp(ratios).std() / math.sqrt(draws)
     assert abs(np.exp(ratios).mean() - 1) < 5 * error
+    # Weighted by its likelihood ratio, what came out without the record stands for what comes out with it.
+    shown = ratios * np.expm1(ratios)
+    assert abs(shown.mean() - divergence(mechanism, inside, outside)) < 5 * shown.std() / math.sqrt(draws)
     if mechanism.cost.epsilon:
         assert np.abs(ratios).max() <= mechanism.cost.epsilon * (1 + 1e-6)
 
@@ -59,6 +62,8 @@ def test_without_noise_a_release_is_certain(mechanism: Mechanism) -> None:
     inside, outside = np.array([[0, 5]]), np.array([[5, 0]])
     for values, sign in ((inside, 1), (outside, -1)):
         assert sign * log_ratio(mechanism, paid(mechanism, 1).draw(values, Seeded(0)), inside, outside) > 100
+    assert divergence(mechanism, inside, outside) > 100
+    assert divergence(mechanism, inside, inside) == 0
 
 
 def test_a_mechanism_of_somebody_else_is_known_by_closeness() -> None:
@@ -68,4 +73,6 @@ def test_a_mechanism_of_somebody_else_is_known_by_closeness() -> None:
         def _noised(self, values, noise):
             return values
 
-    assert log_ratio(Theirs(), np.array([3.0]), np.array([3.0]), np.array([1.0])) > 0  # type: ignore[abstract]
+    theirs = Theirs()  # type: ignore[abstract]
+    assert log_ratio(theirs, np.array([3.0]), np.array([3.0]), np.array([1.0])) > 0
+    assert divergence(theirs, np.array([3.0]), np.array([1.0])) > divergence(theirs, np.array([2.0]), np.array([1.0]))
