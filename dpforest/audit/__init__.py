@@ -7,7 +7,7 @@ canaries; `CanaryScores` takes scores of one's own attack.
 from dpforest.audit.bounds import (
     CONFIDENCE,
     ErrorRates,
-    GaussianFamily,
+    ReleaseFamily,
     certain_loss,
     clopper_pearson,
     needed_repetitions,
@@ -26,8 +26,8 @@ __all__ = [
     "ErrorRates",
     "Event",
     "Found",
-    "GaussianFamily",
     "HalvedNoise",
+    "ReleaseFamily",
     "audit",
     "audit_estimator",
     "audit_one_run",

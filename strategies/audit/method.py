@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpforest.audit import CONFIDENCE, AuditResult, CanaryScores, Claim, ErrorRates, Found, GaussianFamily
+from dpforest.audit import CONFIDENCE, AuditResult, CanaryScores, Claim, ErrorRates, Found, ReleaseFamily
 from dpforest.audit import needed_repetitions as needed
 from dpforest.audit.functions import bound_for, found_by
 from dpforest.audit.messages import field_rates
@@ -281,7 +281,7 @@ def audit_method(
 
 
 class _LowerBounds:
-    """Turns scores into lower bounds: of mu first, where all noise is Gaussian."""
+    """Turns scores into lower bounds, by what the ledger's lines allow together."""
 
     def __init__(self, entries: Sequence[Entry], claim: Claim, confidence: float) -> None:
         self._entries, self._claim, self._confidence = list(entries), claim, confidence
@@ -300,8 +300,12 @@ class _LowerBounds:
             )
 
     def found(self, sample: Sample) -> Found:
-        """What all releases together prove."""
-        return self._of(sample.scores, self._entries, ALL, 2 * len(sample))
+        """What all releases together prove, and in words what they do whatever each of them costs."""
+        scores, by = sample.scores, ALL
+        if not self._gaussian and sum(entry.times for entry in self._entries) > 1:
+            alone = scores.epsilon_lower_bound(self._claim.delta, self._confidence)
+            by = f"{ALL}, if all releases are off by the same factor; epsilon {alone:.3f} whatever they are off by"
+        return self._of(scores, self._entries, by, 2 * len(sample))
 
     def releases(self, sample: Sample, half: Sample) -> tuple[Release, ...]:
         """Each line of the ledger by itself."""
@@ -320,12 +324,10 @@ class _LowerBounds:
         self, scores: CanaryScores, entries: list[Entry], by: str, repetitions: int, confidence: float | None = None
     ) -> Found:
         confidence = self._confidence if confidence is None else confidence
-        if not self._gaussian:
-            rates = scores.rates_of_best(bound_for(self._claim, gaussian=False))
-            return found_by(rates, by, self._claim, confidence, False, repetitions)
-        family = GaussianFamily(entries, self._claim.delta)
+        family = ReleaseFamily(entries, self._claim.delta)
         rates = scores.rates_of_best(family.worth)
-        mu = 0.0 if any(entry.sampling < 1 for entry in entries) else rates.mu(confidence)
+        sampled = any(entry.sampling < 1 for entry in entries)
+        mu = rates.mu(confidence) if self._gaussian and not sampled else 0.0
         return Found(family.epsilon(rates, confidence), by, rates, repetitions, mu)
 
 
