@@ -30,6 +30,12 @@ def infer(target: Target, open_model: Callable[[], Model] | None, seed: int) -> 
     dict
         ``lines``, and ``note``.
     """
+    if target.model.wants_own_scale:
+        return {
+            "lines": [],
+            "note": "Nothing was inferred: the model asks rows on a client's own scale, where one cell is several, and "
+            "moves with all rows of the client.",
+        }
     rng = np.random.default_rng(seed)
     clients = sorted(target.pools)
     victims, people = clients[: (len(clients) + 1) // 2], clients[(len(clients) + 1) // 2 :]

@@ -102,8 +102,17 @@ class Model:
         """Whether each tree is known to be of one client."""
         return bool(self.owners)
 
+    @property
+    def wants_own_scale(self) -> bool:
+        """Whether its trees ask rows on the scale of the client that they are of."""
+        return self.forest is not None and self.forest.own is not None
+
+    def asked(self, X: np.ndarray) -> np.ndarray:
+        """All rows of one client as the model asks them."""
+        return X if self.forest is None else self.forest.of_person(X)
+
     def predict(self, X: np.ndarray, client: int) -> np.ndarray:
-        """Class probabilities, or targets, by the model that a client's rows are in."""
+        """Class probabilities, or targets, of rows as `asked`, by the model that a client's rows are in."""
         forest = self.own.get(client, self.forest)
         if forest is not None:
             return forest.predict_proba(X) if self.schema.is_classification else forest.predict(X)
@@ -118,7 +127,7 @@ class Model:
     def score(self, metric: str, rows: Mapping[int, Rows]) -> float | None:
         """A metric of a model on the rows of each client; None where it is not defined."""
         of_rows = classification_sums if self.schema.is_classification else regression_sums
-        sums = [of_rows(part.y, self.predict(part.X, client)) for client, part in rows.items() if len(part)]
+        sums = [of_rows(part.y, self.predict(self.asked(part.X), client)) for client, part in rows.items() if len(part)]
         return summarize(add_sums(sums)).get(metric)
 
     @cached_property

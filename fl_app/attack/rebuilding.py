@@ -77,12 +77,12 @@ def _victims(target: Target, model: Model) -> _Victims:
     if not counts.any() or not len(trees):
         raise DPForestError("the file says nothing about numbers of records")
     sought = [pools[client]] if alone else list(pools.values())
-    X = np.concatenate([pool.X[: pool.trained] for pool in sought])
+    X = np.concatenate([model.asked(pool.X)[: pool.trained] for pool in sought])
     y = np.concatenate([pool.y[: pool.trained] for pool in sought])
     if len(y) > _MOST_ROWS:
         raise DPForestError(f"{len(y)} rows are more than the {_MOST_ROWS} that are sought at once")
-    others = [(pool.X, pool.y) for each, pool in pools.items() if alone and each != client]
-    others = others or [(pool.X[pool.trained :], pool.y[pool.trained :]) for pool in pools.values()]
+    others = [(model.asked(pool.X), pool.y) for each, pool in pools.items() if alone and each != client]
+    others = others or [(model.asked(pool.X)[pool.trained :], pool.y[pool.trained :]) for pool in pools.values()]
     others_X, others_y = (np.concatenate(parts) for parts in zip(*others, strict=True))
     if not len(others_y):
         raise DPForestError("there are no rows of others to compare with")

@@ -121,7 +121,7 @@ def statistics_of(model: Model, records: Records) -> Statistics:
     in_files = _of_files(model, records.pools)
     for client, rows in records.asked.items():
         pool = records.pools[client]
-        found = model.predict(pool.X[rows], client)
+        found = model.predict(model.asked(pool.X)[rows], client)
         outputs.append(_of_outputs(found, pool.y[rows], model))
         more = in_files[client][rows] if client in in_files else _of_network(found, model)
         file.append(np.column_stack([outputs[-1], more]))
@@ -156,7 +156,8 @@ def _of_files(model: Model, pools: Mapping[int, Pool]) -> dict[int, np.ndarray]:
         if forest_of is None:
             return {}
         forest, trees = forest_of
-        X, y = (np.concatenate([getattr(pools[client], name) for client in clients]) for name in ("X", "y"))
+        X = np.concatenate([model.asked(pools[client].X) for client in clients])
+        y = np.concatenate([pools[client].y for client in clients])
         part = Part(trees, X, y)
         both = np.zeros((len(y), 2))
         if len(trees):

@@ -158,9 +158,11 @@ class Target:
         )
 
     def _check_classes(self) -> None:
-        said = np.sum(self.run.metrics.get("confusion", []), axis=1)
-        y = np.concatenate([part.y for part in self._test_rows.values()])
-        if len(said) and (np.bincount(y.astype(int), minlength=len(said)) != said).any():
+        if "confusion" not in self.run.metrics:
+            return
+        said = np.sum(self.run.metrics["confusion"], axis=1)
+        y = np.concatenate([part.y for part in self._test_rows.values()]).astype(np.int64)
+        if (np.bincount(y, minlength=len(said)) != said).any():
             raise CannotAttack(
                 f"{self.run.folder}: the test rows that are here have other classes than metrics.json counts: the data "
                 "is not that of the run any more; run it again"

@@ -21,14 +21,15 @@ def forecast_text(found: Forecast, width: int | None = None) -> str:
     """
     lines = [fact_lines(list(_facts(found)), width)]
     if found.releases:
-        unit = found.experiment.protection.unit.name
-        header = ["what one client releases", "times", "noise", f"{unit}s", "share"]
+        unit = found.experiment.protection.unit
+        header = ["what one client releases", "times", "noise", f"{unit.kind}s", "share"]
         rows = [
             [each.what, str(each.times), f"{each.noise:.3g}", f"{each.units:,}", f"{each.share:.2%}"]
             for each in found.releases
         ]
         lines += ["", columns(header, rows, width)]
-        lines += [f"noise: its deviation, in what one {unit} changes at most; share: of what all these {unit}s can add"]
+        meaning = f"in what one {unit.name} changes at most; share: of what all these {unit.kind}s add"
+        lines += [f"noise: its deviation, {meaning}"]
     return "\n".join(lines)
 
 

@@ -131,6 +131,18 @@ def test_trees_of_all_clients_are_read_with_all_clients_records(place):
     assert (statistics_of(target.model, records)[FILE][:, 1] == expected).all()
 
 
+@pytest.mark.parametrize(
+    "settings", [["dp_fedavg"], ["dp_fedavg", "strategy.own_scale=ranks"], ["boost", "privacy.unit=client"]]
+)
+def test_models_that_ask_rows_on_a_clients_own_scale_are_attacked(place, settings):
+    name = "-".join(settings)
+    folder = run(place, name, f"strategy={settings[0]}", *settings[1:], "privacy.epsilon=1000", "rounds=2")
+    found = attack(Target.of(folder), 4)
+    assert found["score"] == pytest.approx(read_run(folder).metrics["accuracy"], abs=0.005)
+    assert found["attributes"]["lines"] == []
+    assert {line["level"] for line in own_lines(found)} == {OUTPUTS, FILE, INFORMED}
+
+
 @pytest.mark.parametrize("strategy", ["ldp_bagging", "lrf"])
 def test_methods_of_other_kinds_are_attacked_too(place, strategy):
     found = attack(Target.of(run(place, strategy, f"strategy={strategy}")), 4)

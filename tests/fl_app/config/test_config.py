@@ -164,7 +164,7 @@ def test_nobody_is_asked_for_what_it_has_no_proof_of(experiment: str) -> None:
         }
 
 
-@pytest.mark.parametrize("case", ["hugadb_people", "hapt_people", "wisdm_rows"])
+@pytest.mark.parametrize("case", ["hugadb_people", "hapt_people", "wisdm_people", "wisdm_rows"])
 def test_the_like_for_like_comparison_goes_with_other_data(case: str) -> None:
     alone, other = (compose_config([*more, f"case={case}"]) for more in ([], ["experiment=trees_or_fedavg"]))
     assert (other.dataset, other.partition) == (alone.dataset, alone.partition)
