@@ -65,6 +65,7 @@ REPETITIONS = {
     "boost, pure": 1000,
     "boost, client": 160,
     "boost, many clients": 400,
+    "dp_fedavg": 600,  # whose server draws fresh noise each time
     "dp_sgd, shared": 400,
 }
 UNPROTECTED: dict[str, dict[str, Any]] = {
