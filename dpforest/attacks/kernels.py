@@ -28,7 +28,7 @@ def place_rows(rows, tree, disjoint, roots, column, split, left, by_class, over,
 
 @compiled()
 def anneal(
-    rows, tree, disjoint, roots, column, split, left, by_class, over, leaf, asks, cumulative, width, scale, uniform,
+    rows, tree, disjoint, roots, column, split, left, by_class, over, leaf, paths, cumulative, width, scale, uniform,
 ):  # fmt: skip
     """Change rows in place so that they agree with counts, as far as noise lets them.
 
@@ -48,7 +48,8 @@ def anneal(
         How many rows too many each leaf has.
     leaf : int64 array of shape (n_rows, n_trees)
         Where each row is.
-    asks : bool array of shape (n_trees, n_columns)
+    paths : uint64 array of shape (n_nodes, n_columns // 64 + 1)
+        Of each leaf a bit a column: whether it is asked on the way there.
     cumulative : float64 array of shape (n_columns + 1, most cells)
         Marginals from which a new cell is drawn: to sample from the posterior, only the likelihood decides then.
     width : int64 array of shape (n_columns + 1,)
@@ -60,7 +61,7 @@ def anneal(
     """
     n_rows, n_columns = rows.shape[0], rows.shape[1] - 1
     n_trees = len(roots)
-    fresh = np.empty(n_trees, dtype=np.int64)
+    fresh, touched = np.empty(n_trees, dtype=np.int64), np.empty(n_trees, dtype=np.int64)
     kinds = n_columns + (1 if by_class else 0) + (1 if disjoint else 0)
     for move in range(len(scale)):
         i = int(uniform[move, 0] * n_rows)
@@ -69,8 +70,7 @@ def anneal(
         old_class = rows[i, n_columns] if by_class else 0
         new_class = old_class
         old_tree, new_tree, old_cell = tree[i], tree[i], 0
-        for t in range(n_trees):
-            fresh[t] = leaf[i, t]
+        n_touched = 0  # trees whose count of the row a move may change
         if to_tree:
             new_tree = int(uniform[move, 2] * n_trees)
             if new_tree == old_tree:
@@ -86,11 +86,18 @@ def anneal(
             if kind == n_columns:
                 new_class = cell
             else:
+                word, bit = kind // 64, np.uint64(kind % 64)
                 for t in range(n_trees):
-                    if asks[t, kind]:
+                    if (paths[leaf[i, t], word] >> bit) & np.uint64(1):
                         fresh[t] = _leaf_of(rows[i], roots[t], column, split, left)
+                        touched[n_touched] = t
+                        n_touched += 1
+        if to_tree or kind == n_columns:
+            for t in range(n_trees):
+                fresh[t], touched[t] = leaf[i, t], t
+            n_touched = n_trees
         worse = 0.0
-        for t in range(n_trees):
+        for t in touched[:n_touched]:
             was, will = (not disjoint) or t == old_tree, (not disjoint) or t == new_tree
             if was and will and fresh[t] == leaf[i, t] and new_class == old_class:
                 continue
@@ -102,10 +109,10 @@ def anneal(
                 over[fresh[t], new_class] += 1
         if worse <= 0 or uniform[move, 3] < np.exp(-worse / scale[move]):
             tree[i] = new_tree
-            for t in range(n_trees):
+            for t in touched[:n_touched]:
                 leaf[i, t] = fresh[t]
             continue
-        for t in range(n_trees):
+        for t in touched[:n_touched]:
             was, will = (not disjoint) or t == old_tree, (not disjoint) or t == new_tree
             if was and will and fresh[t] == leaf[i, t] and new_class == old_class:
                 continue

@@ -158,10 +158,12 @@ def rebuild(
     roots = forest.offsets[trees].astype(np.int64)
     disjoint = len(trees) > 1 and counts[nodes[forest.is_leaf[nodes]]].sum() <= 1.2 * known.rows
     tree = rng.integers(len(trees), size=known.rows) if disjoint else np.zeros(known.rows, dtype=np.int64)
-    asks = np.zeros((len(trees), len(cells.features)), dtype=np.bool_)
-    for place, t in enumerate(trees):
-        asked = column[forest.offsets[t] : forest.offsets[t + 1]]
-        asks[place, np.unique(asked[asked >= 0])] = True
+    paths = np.zeros((forest.n_nodes, len(cells.features) // 64 + 1), dtype=np.uint64)
+    for depth in np.unique(forest.depths[inner]):
+        parents = inner[forest.depths[inner] == depth]
+        here = paths[parents]
+        here[np.arange(len(parents)), column[parents] // 64] |= np.uint64(1) << (column[parents] % 64).astype(np.uint64)
+        paths[forest.left[parents]] = paths[forest.left[parents] + 1] = here
     cumulative = np.ones((len(known.marginals), max(map(len, known.marginals))))
     for place, chance in enumerate(known.marginals):
         cumulative[place, : len(chance)] = np.cumsum(chance)
@@ -175,7 +177,7 @@ def rebuild(
     for start in range(0, moves, _MOVES_AT_ONCE):
         block = scale[start : start + _MOVES_AT_ONCE]
         uniform = rng.random((len(block), 4))
-        anneal(rows, tree, disjoint, roots, column, split, left, by_class, over, leaf, asks, cumulative, width, block,
+        anneal(rows, tree, disjoint, roots, column, split, left, by_class, over, leaf, paths, cumulative, width, block,
                uniform)  # fmt: skip
     return rows
 
