@@ -48,7 +48,7 @@ CASES: dict[str, dict[str, Any]] = {
     "pp_fprf": {**GROWN, "k": 1, "functions": 2, "buckets": 2, **PURE},
     "boost": {"depth": 1, "trees_per_round": 1, "rounds": 2, "bins": 8, "cuts": 3, **GAUSSIAN},
     "dp_sgd": {"hidden": [], "rounds": 1, "steps": 2, **GAUSSIAN},
-    "dp_fedavg": {"rounds": 2, "clients": 4, **GAUSSIAN},
+    "dp_fedavg": {"rounds": 2, "clients": 4, "server_noise": "seeded", **GAUSSIAN},
 }
 MORE: dict[str, dict[str, Any]] = {
     "boost, pure": {"pure": True, "depth": 1, "trees_per_round": 1, "rounds": 1, "count_share": 9.0, **PURE},
@@ -65,7 +65,6 @@ REPETITIONS = {
     "boost, pure": 1000,
     "boost, client": 160,
     "boost, many clients": 400,
-    "dp_fedavg": 600,  # whose server draws fresh noise each time
     "dp_sgd, shared": 400,
 }
 UNPROTECTED: dict[str, dict[str, Any]] = {
