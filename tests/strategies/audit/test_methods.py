@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ CASES: dict[str, dict[str, Any]] = {
     "pp_fprf": {**GROWN, "k": 1, "functions": 2, "buckets": 2, **PURE},
     "boost": {"depth": 1, "trees_per_round": 1, "rounds": 2, "bins": 8, "cuts": 3, **GAUSSIAN},
     "dp_sgd": {"hidden": [], "rounds": 1, "steps": 2, **GAUSSIAN},
-    "dp_fedavg": {"rounds": 2, "clients": 4, "server_noise": "seeded", **GAUSSIAN},
+    "dp_fedavg": {"rounds": 2, "clients": 4, **GAUSSIAN},
 }
 MORE: dict[str, dict[str, Any]] = {
     "boost, pure": {"pure": True, "depth": 1, "trees_per_round": 1, "rounds": 1, "count_share": 9.0, **PURE},
@@ -79,7 +79,11 @@ NETWORKS = ("dp_sgd", "dp_fedavg", "fedavg")
 def subject(name: str, case: dict[str, Any], secure: bool = False) -> Subject:
     """A method on a table of two columns."""
     method = get_method(name.split(",")[0])
-    settings = method.settings.from_mapping({k: v for k, v in case.items() if k not in _OF_RUN}, name)
+    noise: Literal["secure", "seeded"] = "secure" if secure else "seeded"
+    chosen = {k: v for k, v in case.items() if k not in _OF_RUN}
+    if any(field.name == "server_noise" for field in fields(method.settings)):
+        chosen["server_noise"] = noise
+    settings = method.settings.from_mapping(chosen, name)
     schema = Schema.from_dict(SCHEMA | ({"classes": ["low", "high"]} if "ldp" in name else {})).with_rows(200)
     X, y = table_rows(40)
     rows = schema.check_matrix(X)[0], np.minimum(y, schema.n_outputs - 1)
@@ -87,7 +91,7 @@ def subject(name: str, case: dict[str, Any], secure: bool = False) -> Subject:
     rounds, clients = case.get("rounds", method.default_rounds), case.get("clients", 3)
     protection = method.protection(settings, case.get("unit"), case.get("trust"))
     task = Task(schema, settings, budget, rounds, clients, 0, **protection.for_task())
-    return Subject(method.name, task, [rows], rows, "secure" if secure else "seeded")
+    return Subject(method.name, task, [rows], rows, noise)
 
 
 def audited(name: str, case: dict[str, Any], repetitions: int = 1000, **options: Any) -> MethodAudit:
