@@ -92,7 +92,7 @@ def anneal(
                         fresh[t] = _leaf_of(rows[i], roots[t], column, split, left)
                         touched[n_touched] = t
                         n_touched += 1
-        if to_tree or kind == n_columns:
+        if kind >= n_columns:  # another class, or another tree
             for t in range(n_trees):
                 fresh[t], touched[t] = leaf[i, t], t
             n_touched = n_trees

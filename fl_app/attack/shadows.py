@@ -118,10 +118,11 @@ def shadow_model(
 def statistics_of(model: Model, records: Records) -> Statistics:
     """What a model says about each record, by what is known of the model; shape (n_records, n_statistics) each."""
     outputs, file = [], []
-    in_files = _of_files(model, records.pools)
+    asked = {client: model.asked(pool.X) for client, pool in records.pools.items()}
+    in_files = _of_files(model, records.pools, asked)
     for client, rows in records.asked.items():
         pool = records.pools[client]
-        found = model.predict(model.asked(pool.X)[rows], client)
+        found = model.predict(asked[client][rows], client)
         outputs.append(_of_outputs(found, pool.y[rows], model))
         more = in_files[client][rows] if client in in_files else _of_network(found, model)
         file.append(np.column_stack([outputs[-1], more]))
@@ -145,7 +146,7 @@ def _of_network(found: np.ndarray, model: Model) -> np.ndarray:
     return np.log(np.maximum(np.sort(found, axis=1)[:, -2:-1], _CERTAIN))
 
 
-def _of_files(model: Model, pools: Mapping[int, Pool]) -> dict[int, np.ndarray]:
+def _of_files(model: Model, pools: Mapping[int, Pool], asked: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
     """What else than outputs forests say of each pool's records: by counts, and by thresholds; none of a network."""
     # Trees that are no single client's have learned from all clients' records.
     alone = model.is_own or model.has_owners()
@@ -156,7 +157,7 @@ def _of_files(model: Model, pools: Mapping[int, Pool]) -> dict[int, np.ndarray]:
         if forest_of is None:
             return {}
         forest, trees = forest_of
-        X = np.concatenate([model.asked(pools[client].X) for client in clients])
+        X = np.concatenate([asked[client] for client in clients])
         y = np.concatenate([pools[client].y for client in clients])
         part = Part(trees, X, y)
         both = np.zeros((len(y), 2))
