@@ -128,6 +128,7 @@ class Booster:
         self._marginals: Marginals | None = None
         self._splits: Splits | None = None
         self._depth = 1
+        self._step = 1.0
         self._structure: Structure | None = None
         self._gains = FeatureGains(self._columns.number)
         self._spread = 1.0
@@ -189,6 +190,7 @@ class Booster:
         standard = Standard.of_bounds(self._columns) if plan.linear else None
         self._start = Start(marginals.cuts, base, clip, standard)
         self._depth = plan.depth(marginals.records, parties, strength)
+        self._step = plan.step(self.schema, marginals.records, parties)
         self._draw_structure()
 
     def start_from_moments(self, mean: np.ndarray, square: np.ndarray, clients: int) -> None:
@@ -206,6 +208,7 @@ class Booster:
             clip *= self._spread
         self._start = Start(marginals.cuts, base, clip)
         self._depth = plan.depth(clients, 1)
+        self._step = plan.step(schema, 0, 1)  # longer ones were tried on records alone
         self._draw_structure()
 
     def read_moments(self, noised: np.ndarray, parties: int) -> None:
@@ -254,7 +257,7 @@ class Booster:
         self._gains.learn(self.structure, nominal, gradients, counts, deviation * scale, count_deviation)
         sizes = leaf_sizes(counts, to_left, records, count_deviation**2)
         newton = self._newton_steps(gradients, sizes, deviation * scale)
-        weights = np.clip(newton * (self._step() / plan.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
+        weights = np.clip(newton * (self._step / plan.trees_per_round), -LARGEST_WEIGHT, LARGEST_WEIGHT)
         coefficients = self._linear_step(linear, deviation, records)
         done = Round(self.structure, halved(weights), np.maximum(counts, 0.0).astype(np.float32), halved(coefficients))
         self.rounds.append(done)
@@ -334,12 +337,6 @@ class Booster:
         if self.plan.settings.shrinkage != "auto":
             return self.plan.settings.shrinkage
         return 20.0 if self._is_gaussian_regression else 4.0
-
-    def _step(self) -> float:
-        if self.plan.settings.step != "auto":
-            return self.plan.settings.step
-        # Clipped gradients of the log loss understate how far there is to go.
-        return 2.0 if self.schema.is_classification else 1.5 if self._is_gaussian_regression else 1.0
 
     @property
     def _is_gaussian_regression(self) -> bool:

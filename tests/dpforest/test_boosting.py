@@ -35,6 +35,7 @@ FEATURES = (Feature("a", 0, 1), Feature("b", -1, 1), Feature("c", 0, 10))
 CLASSES = Schema(FEATURES, classes=("x", "y", "z"))
 TARGET = Schema(FEATURES, target_range=(-10.0, 30.0))
 FREE = Budget(math.inf)
+USUAL = Budget(1.0, 1e-6)
 
 
 def table(schema: Schema, n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -344,3 +345,19 @@ def test_leaves_share_no_fewer_records_than_carry_them_whatever_the_budget(recor
     plan = make_plan(BoostSettings(linear_share=0), FREE, 50, CLASSES)
     assert plan.depth(records, 1) == depth
     assert make_plan(BoostSettings(linear_share=0), Budget(0.1, 1e-6), 50, CLASSES).depth(records, 1) <= depth
+
+
+def test_steps_of_classes_are_longer_where_many_records_stand_far_out_of_the_noise() -> None:
+    def steps(schema: Schema, budget: Budget = USUAL, **settings: float) -> list[float]:
+        plan = make_plan(BoostSettings(linear_share=0, **settings), budget, 50, schema)
+        return [plan.step(schema, records, 1) for records in (10, 3_000, 40_000, 50_000, 200_000, 10**6)]
+
+    found = steps(CLASSES)
+    assert found == sorted(found)
+    assert found[:2] == [2.0, 2.0]
+    assert 2.0 < found[2] < 3.0
+    assert found[-2:] == [3.0, 3.0], "and never longer"
+    assert steps(CLASSES, FREE)[:3] == [2.0, 2.0, 3.0], "few records have short ones whatever the budget"
+    assert steps(CLASSES, Budget(1.0), pure=True) == [2.0] * 6
+    assert steps(TARGET) == [1.5] * 6
+    assert steps(CLASSES, step=0.5) == [0.5] * 6
