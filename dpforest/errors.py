@@ -42,6 +42,10 @@ class BudgetExceeded(DPForestError):
     """A release would cost more than the privacy budget has left."""
 
 
+class NothingToLearn(DPForestError):
+    """No model stands out of the noise that the budget asks for: another try would end like this one."""
+
+
 class InvalidForest(DPForestError):
     """A forest (from a file or from the network) breaks a structural rule."""
 

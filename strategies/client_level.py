@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, NothingToLearn
 from dpforest.guarantee import TrustModel
 from dpforest.ledger import Budget, check_delta_for, rounded_up, spendable_mu
 from strategies.method import Task
@@ -52,11 +52,13 @@ def check_clients(task: Task[Any]) -> None:
 
     Raises
     ------
+    NothingToLearn
+        Says from which epsilon on something could be.
     DPForestError
-        Says from which epsilon on something could be learned.
+        Delta is too large for so many clients.
     """
     if task.clients < 2:
-        raise DPForestError(
+        raise NothingToLearn(
             f"privacy.unit=client with {task.clients} client: all rows are one client's, and a guarantee that hides "
             "its whole data leaves nothing to learn; make each person a client (partition=subject), or use "
             "privacy.unit=record"
@@ -72,7 +74,7 @@ def check_clients(task: Task[Any]) -> None:
     while at(epsilon) < _LEAST_SIGNAL and epsilon < _LARGEST_EPSILON:
         epsilon *= 1.05
     enough = math.ceil(_LEAST_SIGNAL / at(task.budget.epsilon) * task.clients)
-    raise DPForestError(
+    raise NothingToLearn(
         f"privacy.unit=client with {task.clients} clients at epsilon {rounded_up(task.budget.epsilon)}: nothing can be "
         f"learned, since what hides one of them hides all; from epsilon {rounded_up(epsilon, 2)} on something could, "
         f"or with {enough} clients or more (privacy.trust=shared needs the fewest)"

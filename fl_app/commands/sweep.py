@@ -25,6 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run all; exit code 1 if any failed."""
+    """Run all; exit code 1 if any failed, but for those in which nothing can be learned."""
     options.multirun = True
     return run.execute(options)

@@ -116,7 +116,7 @@ def _note(overrides: Sequence[str], folder: Path | None, failures: list[str], er
     failures.append(f"{' '.join(overrides)}: {error}")
     if folder is not None and not (folder.is_dir() and any(folder.iterdir())):
         try:
-            write_failure(folder, overrides, f"{type(error).__name__}: {error}")
+            write_failure(folder, overrides, error)
         except OSError as unwritten:
             log.error("cannot write why it failed to %s: %s", folder, unwritten.strerror)
 

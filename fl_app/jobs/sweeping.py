@@ -24,7 +24,7 @@ from fl_app.jobs.references import run_references
 from fl_app.jobs.settings import RunSettings
 from fl_app.jobs.sweep_folder import COMMAND, Missing, resume_command
 from fl_app.results.rows import write_results
-from fl_app.results.run_folder import OutputError, failure_of, is_failed_try, is_finished
+from fl_app.results.run_folder import OutputError, failure_of, is_failed_try, is_finished, is_refused
 from fl_app.terminal.screen import Bars, one_line_a_run
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class Sweep:
         self.config = sweep_config(overrides)
         self.folder = Path(self.config.hydra.sweep.dir)
         self.failures: list[str] = []
+        self.refused: list[str] = []  # in which nothing can be learned
         self._references = RunSettings(references=self.config.references).references
         self._searches = chosen(self.config, "sweeper") != BASIC
         self._runs = [] if self._searches else expand(overrides)
@@ -126,8 +127,8 @@ class Sweep:
 
     def _run_one(self, overrides: Sequence[str], number: int, progress: Progress) -> None:
         output = self._place(self.folder / self._names[number])
-        failed = len(self.failures)
-        with report_failure(overrides, output, self.failures):
+        reasons: list[str] = []
+        with report_failure(overrides, output, reasons):
             config, output = self._composed(overrides, number)
             with self._bars.run(f"run {number + 1} of {len(self._runs)}: {_words(config)}"):
                 if experiment := self._wanted(config, overrides):
@@ -135,9 +136,9 @@ class Sweep:
                     log.info("%s", progress.done(number + 1, _words(config), run.metrics))
                     return
         progress.passed()
-        if len(self.failures) > failed:
-            log.info("%s", progress.failed(number + 1, output.name))
-            track_failure(self.config, output, self.folder)
+        if reasons:
+            log.info("%s", progress.failed(number + 1, output.name, is_refused(output)))
+            self._note_failure(output, reasons[0])
 
     def _write_results(self) -> None:
         try:
@@ -168,8 +169,11 @@ class Sweep:
         for output, overrides in launched.items():
             if not is_finished(output):
                 why = failure_of(output) if is_failed_try(output) else "its process ended without a result"
-                self.failures.append(f"{' '.join(overrides)}: {why}")
-                track_failure(self.config, output, self.folder)
+                self._note_failure(output, f"{' '.join(overrides)}: {why}")
+
+    def _note_failure(self, output: Path, why: str) -> None:
+        (self.refused if is_refused(output) else self.failures).append(why)
+        track_failure(self.config, output, self.folder)
 
     def _search(self) -> None:
         """Runs that a sweeper of Hydra's chooses by what earlier ones reached."""
@@ -240,6 +244,8 @@ class Sweep:
         except Exception:
             log.exception("the report failed; try dpforest report %s", self.folder)
         self._track()
+        if self.refused:
+            log.info("runs left out, as nothing can be learned: %d\n%s", len(self.refused), "\n".join(self.refused))
         if self.failures:
             log.info(
                 "runs that failed: %d; run them again with %s\n%s",

@@ -11,7 +11,7 @@ from typing import Any
 from dpforest.errors import DPForestError, printable
 from fl_app.report.sections import Family, Section, families, sections, target_of
 from fl_app.results.finished import FinishedRun, read_run
-from fl_app.results.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs
+from fl_app.results.run_folder import PARTIAL, failure_of, find_cut, find_failed, find_runs, is_refused
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,10 @@ def gather(folders: Sequence[Path]) -> Gathered:
         if not folder.is_dir():
             raise DPForestError(f"no folder {folder}: give run folders, sweep folders, or folders of them")
     failed = find_failed(folders)
-    left_out = [LeftOut(folder, "failed", failure_of(folder)) for folder in failed]
+    left_out = [
+        LeftOut(folder, "nothing can be learned" if is_refused(folder) else "failed", failure_of(folder))
+        for folder in failed
+    ]
     left_out += [
         LeftOut(partial, "not finished", "it is still being written, or was cut off")
         for partial in sorted({path for folder in folders for path in folder.rglob(f"{PARTIAL}*") if path.is_dir()})

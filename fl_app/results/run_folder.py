@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from dpforest import __version__
-from dpforest.errors import DPForestError, one_line
+from dpforest.errors import DPForestError, NothingToLearn, one_line
 from dpforest.files import written_whole
 from dpforest.forest.json_format import write_json
 
@@ -170,7 +170,7 @@ class RunFolder:
 
     def _fail(self, error: BaseException) -> None:
         """Show why the run failed and its log, without half of its results; nothing where that cannot be written."""
-        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else _reason(error)
         try:
             for part in self._partial.iterdir():
                 if part.is_dir():
@@ -348,7 +348,17 @@ def failure_of(folder: Path) -> str:
         return f"{FAILED} cannot be read: {error.strerror}"
 
 
-def write_failure(folder: Path, overrides: Sequence[str], reason: str) -> None:
+def is_refused(folder: Path) -> bool:
+    """Whether a run failed because nothing can be learned under its settings: to run it again changes nothing."""
+    return failure_of(folder).startswith(_reason(NothingToLearn("")))
+
+
+def _reason(error: BaseException) -> str:
+    """What a failed run's file says: the kind of the error, and its words."""
+    return f"{type(error).__name__}: {error}"
+
+
+def write_failure(folder: Path, overrides: Sequence[str], error: Exception) -> None:
     """Leave a folder that says that a run failed before it could write anything.
 
     Raises
@@ -357,7 +367,7 @@ def write_failure(folder: Path, overrides: Sequence[str], reason: str) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / OVERRIDES).write_text(yaml.safe_dump(list(overrides)), encoding="utf-8")
-    (folder / FAILED).write_text(f"{reason}\n", encoding="utf-8")
+    (folder / FAILED).write_text(f"{_reason(error)}\n", encoding="utf-8")
 
 
 def is_failed_try(folder: Path) -> bool:

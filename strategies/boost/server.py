@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from dpforest.boosting import Booster, BoostPlan, Layout
 from dpforest.boosting.bins import marginal_shape
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, NothingToLearn
 from dpforest.forest import feature_importances, pack
 from dpforest.guarantee import TrustModel
 from dpforest.ledger import Budget, Entry, rounded_up, total_epsilon
@@ -311,13 +311,13 @@ class BoostServer(ServerSide):
         if is_enough(epsilon):
             return
         if not is_enough(math.inf):
-            raise DPForestError(
+            raise NothingToLearn(
                 f"about {rows} records of {parties} clients are too few for a tree, whatever epsilon "
                 "(set strategy.depth to try anyway)"
             )
         while not is_enough(epsilon):
             epsilon *= 1.1
-        raise DPForestError(
+        raise NothingToLearn(
             f"privacy.epsilon={rounded_up(self.task.budget.epsilon)} leaves no tree above the noise for about {rows} "
             f"records of {parties} clients: from {rounded_up(epsilon, 2)} on one of depth 1 does (or set "
             "strategy.depth to try anyway)"

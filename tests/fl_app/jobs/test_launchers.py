@@ -17,7 +17,7 @@ from fl_app.jobs.job import objective
 from fl_app.results.finished import FinishedRun, read_run
 from fl_app.results.mlflow import MlflowTracker
 from fl_app.results.rows import read_runs
-from fl_app.results.run_folder import STATEMENT, find_failed, find_runs
+from fl_app.results.run_folder import STATEMENT, find_failed, find_runs, is_refused
 
 
 @pytest.fixture
@@ -100,6 +100,25 @@ def test_a_run_that_fails_in_a_process_of_its_own_leaves_its_folder(
     assert dpforest(["sweep", *table, epsilon, f"output={folder}", "hydra/launcher=joblib"]) == 1
     assert [run.name for run in find_failed([folder])] == ["01"]
     assert "runs that failed: 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("launcher", ["basic", "joblib"])
+def test_a_sweep_goes_well_though_nothing_can_be_learned_in_some_of_its_runs(
+    launcher: str, table: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if launcher == "joblib":
+        pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    folder = tmp_path / "sweep"
+    client = ["strategy=boost", "rounds=1", "privacy.unit=client", "privacy.trust=local", "privacy.delta=1e-5"]
+    asked = ["privacy.epsilon=0.1,inf", f"output={folder}", f"hydra/launcher={launcher}"]
+    assert dpforest(["sweep", *table, *client, *asked]) == 0
+    said = capsys.readouterr().out
+    assert "runs left out, as nothing can be learned: 1" in said
+    assert "runs that failed" not in said
+    assert [is_refused(run) for run in find_failed([folder])] == [True]
+    assert "<td>nothing can be learned</td>" in (folder / "report.html").read_text()
+    # A run of its own has failed all the same.
+    assert dpforest(["run", *table, *client, "privacy.epsilon=0.1", f"output={tmp_path / 'run'}"]) == 1
 
 
 def test_a_sweeper_searches_the_least_of_a_metric_and_goes_on(

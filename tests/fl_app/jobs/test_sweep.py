@@ -127,10 +127,10 @@ def test_a_missing_run_gets_a_folder_that_is_free(tmp_path: Path) -> None:
     for number in (0, 1):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "metrics.json").write_text("{}")
-    write_failure(tmp_path / "2", ["seed=1"], "no power")
+    write_failure(tmp_path / "2", ["seed=1"], RuntimeError("no power"))
     Missing(tmp_path)
     assert free_place(tmp_path / "0") == tmp_path / "2", "the failed try made room"
-    write_failure(tmp_path / "2", ["seed=2"], "no power again")
+    write_failure(tmp_path / "2", ["seed=2"], RuntimeError("no power again"))
     assert free_place(tmp_path / "2") == tmp_path / "3", "what failed since then stays"
     assert find_failed([tmp_path]) == [tmp_path / "2"]
 
@@ -157,8 +157,8 @@ def test_new_names_find_room_among_old_numbers(tmp_path: Path) -> None:
 
 def test_only_failed_tries_of_the_sweep_itself_are_removed(tmp_path: Path) -> None:
     sweep_folder, elsewhere, notes = tmp_path / "sweep", tmp_path / "elsewhere", tmp_path / "sweep" / "notes"
-    write_failure(sweep_folder / "0", ["seed=1"], "no power")
-    write_failure(elsewhere, ["seed=2"], "no power")
+    write_failure(sweep_folder / "0", ["seed=1"], RuntimeError("no power"))
+    write_failure(elsewhere, ["seed=2"], RuntimeError("no power"))
     (sweep_folder / "linked").symlink_to(elsewhere)
     notes.mkdir()
     (notes / "FAILED.txt").write_text("what went wrong in spring")
@@ -172,7 +172,7 @@ def test_a_failed_try_that_cannot_be_removed_is_named(tmp_path: Path, monkeypatc
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    write_failure(tmp_path / "0", ["seed=1"], "no power")
+    write_failure(tmp_path / "0", ["seed=1"], RuntimeError("no power"))
     monkeypatch.setattr("fl_app.jobs.sweep_folder.shutil.rmtree", refuse)
     with pytest.raises(OutputError, match=r"cannot remove the failed run .*0: Permission denied; remove it yourself"):
         Missing(tmp_path)
