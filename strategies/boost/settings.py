@@ -49,7 +49,7 @@ class FederatedBoostSettings(BoostSettings, SharingSettings):
         records. ``auto``: ``own`` where few people take part, by public facts; a regression is always ``moments``.
     linear_share
         For records, as in `BoostSettings`. With ``scale=own``: share of a client's vector for a linear model of
-        standardised values, the rest being for trees of ranks; ``auto``: a half. 1 is a linear model alone.
+        standardised values, the rest being for trees of ranks; ``auto``: three quarters. 1 is a linear model alone.
     balance
         With ``privacy.unit=client``: exponent of a class's rows by which its rows weigh less in a client's vector: 0
         counts rows, 1 classes.

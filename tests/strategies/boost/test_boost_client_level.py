@@ -105,7 +105,7 @@ def test_the_finished_model_says_how_a_new_person_is_read(tmp_path: Path) -> Non
     assert sent.predict_proba(sent.of_person(X)) == pytest.approx(forest.predict_proba(forest.of_person(X)), abs=1e-5)
     assert "own rank" in " ".join(str(path) for path in explain_prediction(forest, forest.of_person(X)[0]))
     report = run.server.report()
-    assert (report["scale"], report["linear_share"]) == ("own", 0.5)
+    assert (report["scale"], report["linear_share"]) == ("own", 0.75)
     assert sum(report["importances"].values()) == pytest.approx(1)
 
 

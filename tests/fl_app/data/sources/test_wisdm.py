@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fl_app.data import DataError, Evaluation, Partition, build_source, client_data
-from fl_app.data.sources.wisdm import SUBJECTS, features
+from fl_app.data.sources.wisdm import SENSORS, SUBJECTS, features
 
 REAL = Path(os.environ.get("DPFOREST_DATA", "")) / "wisdm"
 needs_wisdm = pytest.mark.skipif(
@@ -112,3 +112,25 @@ def test_published_numbers_of_windows(sensor: str, subjects: int, rows: int) -> 
     assert len(np.unique(np.concatenate([r.y for r in loaded]))) == 18
     assert source.schema().n_features == 91
     assert "1614" not in source.subjects()
+
+
+@needs_wisdm
+@pytest.mark.parametrize("sensor", SENSORS)
+def test_no_person_has_more_windows_an_hour_than_the_guarantee_counts(sensor: str) -> None:
+    """Eighteen activities of three minutes; statements multiply a record's epsilon by the windows of an hour."""
+    source = build_source("wisdm", {"sensor": sensor})
+    assert max(len(source.load(subject)) for subject in source.subjects()) * 60 / (18 * 3) <= source.records_an_hour
+
+
+@needs_wisdm
+def test_whose_watch_files_hold_a_phone() -> None:
+    """A phone in a pocket is at rest where hands eat, drink and clap; a watch is not."""
+    watch = build_source("wisdm", {"sensor": "watch_accel"})
+    hands = [watch.schema().classes.index(name) for name in ("eating_soup", "eating_chips", "drinking", "clapping")]
+
+    def movement(subject: str) -> float:
+        rows = watch.load(subject)
+        return float(np.median(rows.X[np.isin(rows.y, hands), NAMES.index("XABSOLDEV")]))
+
+    still = sorted(watch.subjects(), key=movement)[:4]
+    assert sorted(still) == ["1637", "1638", "1639", "1640"]
