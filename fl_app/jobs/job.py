@@ -99,7 +99,7 @@ def _attack(folder: Path, models: int) -> None:
 
 
 @contextmanager
-def report_failure(overrides: Sequence[str], folder: Path | None, failures: list[str]) -> Iterator[None]:
+def report_failure(overrides: Sequence[str], folder: Path | None, failures: list[Exception]) -> Iterator[None]:
     """Say why a run failed, in its folder too, and let the sweep go on."""
     try:
         yield
@@ -112,8 +112,8 @@ def report_failure(overrides: Sequence[str], folder: Path | None, failures: list
         log.exception("this run failed")
 
 
-def _note(overrides: Sequence[str], folder: Path | None, failures: list[str], error: Exception) -> None:
-    failures.append(f"{' '.join(overrides)}: {error}")
+def _note(overrides: Sequence[str], folder: Path | None, failures: list[Exception], error: Exception) -> None:
+    failures.append(error)
     if folder is not None and not (folder.is_dir() and any(folder.iterdir())):
         try:
             write_failure(folder, overrides, error)
@@ -156,7 +156,7 @@ class RunAlone:
         """
         hydra = HydraConfig.get()
         folder, overrides = Path(hydra.runtime.output_dir), list(hydra.overrides.task)
-        failures: list[str] = []
+        failures: list[Exception] = []
         value = math.nan
         with report_failure(overrides, folder, failures):
             experiment = sweep_experiment(config)
@@ -168,7 +168,7 @@ class RunAlone:
             run = perform(config, experiment, _free(folder), overrides, engine, Path(hydra.sweep.dir))
             value = objective(config.objective, run.metrics) if self.searching else math.nan
         if failures and self.searching:
-            raise RunFailed(failures[0])
+            raise RunFailed(f"{' '.join(overrides)}: {failures[0]}")
         return value
 
 

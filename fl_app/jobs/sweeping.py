@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from dpforest.errors import DPForestError
+from dpforest.errors import DPForestError, NothingToLearn
 from fl_app.config.compose import load_config, load_run, quoted, to_experiment
 from fl_app.engine.experiment import ConfigurationError, Experiment
 from fl_app.jobs.engine import WarmEngine
@@ -36,7 +36,7 @@ _FOUND = "optimization_results.yaml"  # where Hydra's sweepers write what they f
 
 def run_single(overrides: Sequence[str], engine: WarmEngine, bars: Bars) -> bool:
     """Run one experiment; whether it went well."""
-    failures: list[str] = []
+    failures: list[Exception] = []
     config = _task_config(load_config(overrides))
     if config.report.target is not None:
         raise ConfigurationError(
@@ -127,8 +127,8 @@ class Sweep:
 
     def _run_one(self, overrides: Sequence[str], number: int, progress: Progress) -> None:
         output = self._place(self.folder / self._names[number])
-        reasons: list[str] = []
-        with report_failure(overrides, output, reasons):
+        errors: list[Exception] = []
+        with report_failure(overrides, output, errors):
             config, output = self._composed(overrides, number)
             with self._bars.run(f"run {number + 1} of {len(self._runs)}: {_words(config)}"):
                 if experiment := self._wanted(config, overrides):
@@ -136,9 +136,11 @@ class Sweep:
                     log.info("%s", progress.done(number + 1, _words(config), run.metrics))
                     return
         progress.passed()
-        if reasons:
-            log.info("%s", progress.failed(number + 1, output.name, is_refused(output)))
-            self._note_failure(output, reasons[0])
+        for error in errors:
+            # By the error and not by the folder, which may hold what another run has left.
+            is_hopeless = isinstance(error, NothingToLearn)
+            log.info("%s", progress.failed(number + 1, output.name, is_hopeless))
+            self._note_failure(overrides, str(error), output, is_hopeless)
 
     def _write_results(self) -> None:
         try:
@@ -151,10 +153,14 @@ class Sweep:
         launched: dict[Path, list[str]] = {}
         for number, overrides in enumerate(self._runs):
             output = self._place(self.folder / self._names[number], launched)
-            with report_failure(overrides, output, self.failures):
+            errors: list[Exception] = []
+            with report_failure(overrides, output, errors):
                 config, output = self._composed(overrides, number, launched)
                 if self._wanted(config, overrides):
+                    if output in launched or is_failed_try(output):
+                        raise OutputError(f"{output} is another run's already: choose another output folder")
                     launched[output] = overrides
+            self.failures += [f"{' '.join(overrides)}: {error}" for error in errors]
         if not launched:
             return
         log.info("%d runs by hydra/launcher=%s", len(launched), chosen(self.config, "launcher"))
@@ -169,10 +175,10 @@ class Sweep:
         for output, overrides in launched.items():
             if not is_finished(output):
                 why = failure_of(output) if is_failed_try(output) else "its process ended without a result"
-                self._note_failure(output, f"{' '.join(overrides)}: {why}")
+                self._note_failure(overrides, why, output, is_refused(output))
 
-    def _note_failure(self, output: Path, why: str) -> None:
-        (self.refused if is_refused(output) else self.failures).append(why)
+    def _note_failure(self, overrides: Sequence[str], why: str, output: Path, is_hopeless: bool) -> None:
+        (self.refused if is_hopeless else self.failures).append(f"{' '.join(overrides)}: {why}")
         track_failure(self.config, output, self.folder)
 
     def _search(self) -> None:

@@ -343,7 +343,8 @@ def is_partial(folder: Path) -> bool:
 def failure_of(folder: Path) -> str:
     """Why a run failed, in one line."""
     try:
-        return one_line((folder / FAILED).read_text(encoding="utf-8", errors="replace"), _LONGEST_REASON)
+        with (folder / FAILED).open(encoding="utf-8", errors="replace") as file:
+            return one_line(file.read(_LONGEST_REASON), _LONGEST_REASON)
     except OSError as error:
         return f"{FAILED} cannot be read: {error.strerror}"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
-from sklearn.metrics import r2_score
+from sklearn.metrics import r2_score, roc_auc_score
 
 from dpforest.boosting import (
     Booster,
@@ -42,6 +42,9 @@ PLAIN = {
 }
 CLASSES = Schema.from_dict(PLAIN | {"classes": ["no", "yes", "perhaps"]})
 TARGET = Schema.from_dict(PLAIN | {"target_range": [-10, 30]})
+WIDE = {"features": [{"name": f"x{i}", "low": -10, "high": 10} for i in range(100)], "target": "t"}
+WIDE_CLASSES = Schema.from_dict(WIDE | {"classes": ["no", "yes"]})
+WIDE_TARGET = Schema.from_dict(WIDE | {"target_range": [-10, 10]})
 
 
 def table(schema: Schema, n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -155,16 +158,56 @@ def test_the_forest_is_the_whole_model(schema: Schema, tmp_path) -> None:
         (TARGET, 1000, 1.0, 0.5),
         (TARGET, 100_000, 1.0, 0.15),
         (TARGET, 1000, math.inf, 0.15),
+        (WIDE_CLASSES, 150, 1.0, 0.0),
+        (WIDE_CLASSES, 200, 1.0, 0.9),
+        (WIDE_CLASSES, 1000, 1.0, 0.9),
+        (WIDE_CLASSES, 10_000, 1.0, 0.5),
+        (WIDE_CLASSES, 100_000, 1.0, 0.0),
+        (WIDE_TARGET, 1000, 1.0, 0.5),
     ],
 )
 def test_the_share_follows_from_public_facts(schema: Schema, rows: int, epsilon: float, share: float) -> None:
     budget = Budget(epsilon, 1e-6) if math.isfinite(epsilon) else FREE
-    auto, fixed, more = (
+    auto, fixed, other = (
         make_plan(BoostSettings(linear_share=each), budget, 50, schema.with_rows(rows))
-        for each in ("auto", share, share + 0.05)
+        for each in ("auto", share, share + 0.03)
     )
-    assert auto.planned() == fixed.planned() != more.planned() or math.isinf(epsilon)
+    assert auto.planned() == fixed.planned() != other.planned() or math.isinf(epsilon)
     assert (auto.linear is None) == (share == 0)
+
+
+def test_the_share_of_many_columns_falls_without_a_jump() -> None:
+    budget = Budget(1.0, 1e-6)
+    plans = [make_plan(BoostSettings(), budget, 50, WIDE_CLASSES.with_rows(n)) for n in range(1000, 15_000, 100)]
+    shares = np.array([plan.linear.share for plan in plans if plan.linear])
+    assert len(shares) == len(plans)
+    assert shares[0] == 0.9
+    assert ((shares[:-1] - shares[1:] >= 0) & (shares[:-1] - shares[1:] < 0.1)).all()
+
+
+@pytest.mark.parametrize("marginal_share", [0.05, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize("schema", [CLASSES, TARGET, WIDE_CLASSES])
+def test_the_usual_share_leaves_budget_for_trees_whatever_the_histograms_take(
+    schema: Schema, marginal_share: float
+) -> None:
+    budget = Budget(1.0, 1e-6)
+    plan = make_plan(BoostSettings(marginal_share=marginal_share), budget, 50, schema.with_rows(1000))
+    ledger = Ledger(budget)
+    for entry in plan.planned():
+        ledger.charge(entry)
+    assert ledger.guarantee().epsilon == pytest.approx(1.0, rel=1e-6)
+
+
+def test_trees_of_little_budget_take_shorter_steps() -> None:
+    def step(schema: Schema, share: float, **settings: float) -> float:
+        plan = make_plan(BoostSettings(linear_share=share, **settings), Budget(1.0, 1e-6), 50, schema)
+        return plan.step(schema, 1000, 1)
+
+    assert [step(CLASSES, share) for share in (0.0, 0.3, 0.5)] == [2.0] * 3
+    assert step(CLASSES, 0.75) == 1.0
+    assert step(CLASSES, 0.9) == pytest.approx(0.4)
+    assert step(CLASSES, 0.9, step=1.5) == 1.5
+    assert step(TARGET, 0.9) == step(TARGET, 0.0), "a regression's were not measured"
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
@@ -210,3 +253,20 @@ def test_a_slope_over_many_columns_is_found_where_trees_do_not() -> None:
         scores[share] = r2_score(y[2000:], forest.predict(X[2000:]))
     assert scores[0.0] < 0.3
     assert scores[0.5] > 0.6
+
+
+def test_classes_of_many_columns_are_found_with_little_budget() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(0, 1, (5000, 100))
+    y = (X @ rng.normal(0, 0.1, 100) + rng.normal(0, 0.3, 5000) > 0).astype(int)
+    means = []
+    for settings_ in (BoostSettings(), BoostSettings(linear_share=0.5), BoostSettings(linear_share=0)):
+        scores = []
+        for seed in range(3):
+            ledger = Ledger(Budget(1.0, 1e-6))
+            forest = boost(X[:1000], y[:1000], WIDE_CLASSES.with_rows(1000), settings_, 50, ledger, Seeded(seed))
+            scores.append(roc_auc_score(y[1000:], forest.predict_proba(X[1000:])[:, 1]))
+        means.append(np.mean(scores))
+    usual, half, trees = means
+    assert usual > half + 0.01
+    assert half > trees + 0.05

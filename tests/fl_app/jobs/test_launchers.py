@@ -121,6 +121,22 @@ def test_a_sweep_goes_well_though_nothing_can_be_learned_in_some_of_its_runs(
     assert dpforest(["run", *table, *client, "privacy.epsilon=0.1", f"output={tmp_path / 'run'}"]) == 1
 
 
+@pytest.mark.parametrize("launcher", ["basic", "joblib"])
+def test_a_run_that_finds_its_folder_taken_has_failed_whatever_lies_there(
+    launcher: str, table: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if launcher == "joblib":
+        pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    folder = tmp_path / "sweep"
+    client = ["strategy=boost", "rounds=1", "privacy.unit=client", "privacy.trust=local", "privacy.delta=1e-5"]
+    asked = ["privacy.epsilon=0.1,inf", f"output={folder}", "hydra.sweep.subdir=same", f"hydra/launcher={launcher}"]
+    assert dpforest(["sweep", *table, *client, *asked]) == 1
+    said = capsys.readouterr().out
+    assert "runs left out, as nothing can be learned: 1" in said
+    assert "runs that failed: 1" in said
+    assert "choose another output folder" in said.split("runs that failed: 1")[1]
+
+
 def test_a_sweeper_searches_the_least_of_a_metric_and_goes_on(
     table: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
