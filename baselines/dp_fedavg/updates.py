@@ -13,8 +13,9 @@ from strategies.method import Task
 _SCORE_NOISE = 0.8
 # Length of the way that the model goes at most: further, a linear model gains nothing, and a network is spoilt.
 _LONGEST_LINEAR, _LONGEST_NETWORK = 60.0, 20.0
-# The same towards a target, whose public range is -1 to 1: no direction says that it is reached. On made-up tables ways
-# of 1, 2, 4 and 8 gave ever larger errors, whatever the budget, with and without a hidden layer.
+# The same towards a target, whose public range is -1 to 1: no direction says that it is reached. On a made-up table a
+# linear model erred ever more with ways of 1, 2, 4 and 8 at epsilon 1, 10 and without noise, a network without noise
+# with 1, 3 and 20.
 _LONGEST_TARGET = 1.0
 # Of offsets of a linear model of classes: a client's are not those of all, and would take most of a direction.
 _OFFSET_SCALE = 0.1
