@@ -35,7 +35,7 @@ class DpFedAvgSettings(ProximalSettings, SharingSettings):
         Exponent of a class's rows by which its rows weigh less in a client's training: 0 counts rows, 1 classes.
     server_learning_rate
         Factor on the mean update; ``auto``: 1 for ``update=clip``, and for ``unit`` what puts about the same noise on
-        every score, however many clients and rounds there are.
+        every score, however many clients and rounds there are, at most a way of 1 in all towards a regression's target.
     sampling
         With ``privacy.trust=central``: each client takes part in a round by an independent draw, or a sample of fixed
         size does.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, Message
-from network_loop import PRIVATE, Federation, rows, run, start
+from network_loop import PRIVATE, REGRESSION, Federation, rows, run, start
 from scipy import stats
 
 pytest.importorskip("tensorflow")
@@ -255,6 +255,17 @@ def test_directions_of_clients_on_their_own_scale_are_learned_from(trust: str, o
     federation = run("dp_fedavg", trust=trust, budget=Budget(math.inf), rounds=8, own_scale=own_scale, **OWN)
     assert not federation.failures
     assert federation.accuracy() > 0.85
+
+
+@pytest.mark.parametrize("target_range", [(-6, 6), (-6, 34)])
+def test_directions_do_not_lead_past_a_target(target_range: tuple[float, float]) -> None:
+    schema = replace(REGRESSION, target_range=target_range)
+    X, y = rows(999, 300, schema)
+    for budget in (PRIVATE, Budget(math.inf)):
+        federation = run("dp_fedavg", schema=schema, trust="central", budget=budget, clients=12, rounds=10, **OWN)
+        assert not federation.failures
+        error = np.abs(federation.predict(0, X).ravel() - y).mean()
+        assert error < np.abs(y - y.mean()).mean(), "worse than to say the mean of all"
 
 
 def test_a_unit_update_has_length_one_whatever_was_learned() -> None:
