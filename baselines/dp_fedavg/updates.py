@@ -43,6 +43,8 @@ def step_length(task: Task[DpFedAvgSettings]) -> float:
         return 1.0
     if not task.schema.is_classification:
         longest = _LONGEST_TARGET
+    elif settings.hidden:
+        longest = _LONGEST_NETWORK
     else:
-        longest = _LONGEST_NETWORK if settings.hidden else _LONGEST_LINEAR
+        longest = _LONGEST_LINEAR
     return min(_SCORE_NOISE * signal(task), longest) / task.rounds

@@ -41,9 +41,9 @@ class Progress:
         self._end()
         return self._line(number, f"{words}: {score}")
 
-    def failed(self, number: int, words: str, is_refused: bool = False) -> str:
+    def failed(self, number: int, words: str, is_hopeless: bool = False) -> str:
         """The line of a run that failed, or in which nothing can be learned."""
-        return self._line(number, f"{words}: {'left out' if is_refused else 'failed'}")
+        return self._line(number, f"{words}: {'left out' if is_hopeless else 'failed'}")
 
     def passed(self) -> None:
         """Note that a run ended without a result: what it took says nothing about those that come."""

@@ -175,7 +175,7 @@ class Sweep:
         for output, overrides in launched.items():
             if not is_finished(output):
                 why = failure_of(output) if is_failed_try(output) else "its process ended without a result"
-                self._note_failure(overrides, why, output, is_refused(output))
+                self._note_failure(overrides, why, output, is_refused(why))
 
     def _note_failure(self, overrides: Sequence[str], why: str, output: Path, is_hopeless: bool) -> None:
         (self.refused if is_hopeless else self.failures).append(f"{' '.join(overrides)}: {why}")

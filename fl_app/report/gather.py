@@ -63,7 +63,7 @@ def gather(folders: Sequence[Path]) -> Gathered:
             raise DPForestError(f"no folder {folder}: give run folders, sweep folders, or folders of them")
     failed = find_failed(folders)
     left_out = [
-        LeftOut(folder, "nothing can be learned" if is_refused(folder) else "failed", failure_of(folder))
+        LeftOut(folder, "nothing can be learned" if is_refused(why := failure_of(folder)) else "failed", why)
         for folder in failed
     ]
     left_out += [

@@ -349,9 +349,9 @@ def failure_of(folder: Path) -> str:
         return f"{FAILED} cannot be read: {error.strerror}"
 
 
-def is_refused(folder: Path) -> bool:
-    """Whether a run failed because nothing can be learned under its settings: to run it again changes nothing."""
-    return failure_of(folder).startswith(_reason(NothingToLearn("")))
+def is_refused(why: str) -> bool:
+    """Whether a run failed, by `failure_of`, since nothing can be learned under its settings, at any other try too."""
+    return why.startswith(_reason(NothingToLearn("")))
 
 
 def _reason(error: BaseException) -> str:

@@ -17,7 +17,10 @@ from fl_app.jobs.job import objective
 from fl_app.results.finished import FinishedRun, read_run
 from fl_app.results.mlflow import MlflowTracker
 from fl_app.results.rows import read_runs
-from fl_app.results.run_folder import STATEMENT, find_failed, find_runs, is_refused
+from fl_app.results.run_folder import STATEMENT, failure_of, find_failed, find_runs, is_refused
+
+# Of four clients: with epsilon 0.1, nothing can be learned.
+CLIENT_LEVEL = ["strategy=boost", "rounds=1", "privacy.unit=client", "privacy.trust=local", "privacy.delta=1e-5"]
 
 
 @pytest.fixture
@@ -26,6 +29,14 @@ def table(tmp_path: Path) -> list[str]:
     dataset: dict[str, Any] = write_table(tmp_path)
     options = [f"dataset.{key}={value}" for key, value in dataset.items() if key != "name"]
     return ["engine.kind=in_process", "references=false", "dataset=table", *options, "strategy.depth=2"]
+
+
+@pytest.fixture(params=["basic", "joblib"])
+def any_launcher(request: pytest.FixtureRequest) -> str:
+    """A sweep's runs in its own process, or in others."""
+    if request.param == "joblib":
+        pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    return str(request.param)
 
 
 @pytest.fixture
@@ -102,35 +113,27 @@ def test_a_run_that_fails_in_a_process_of_its_own_leaves_its_folder(
     assert "runs that failed: 1" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("launcher", ["basic", "joblib"])
 def test_a_sweep_goes_well_though_nothing_can_be_learned_in_some_of_its_runs(
-    launcher: str, table: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    any_launcher: str, table: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if launcher == "joblib":
-        pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
     folder = tmp_path / "sweep"
-    client = ["strategy=boost", "rounds=1", "privacy.unit=client", "privacy.trust=local", "privacy.delta=1e-5"]
-    asked = ["privacy.epsilon=0.1,inf", f"output={folder}", f"hydra/launcher={launcher}"]
-    assert dpforest(["sweep", *table, *client, *asked]) == 0
+    asked = ["privacy.epsilon=0.1,inf", f"output={folder}", f"hydra/launcher={any_launcher}"]
+    assert dpforest(["sweep", *table, *CLIENT_LEVEL, *asked]) == 0
     said = capsys.readouterr().out
     assert "runs left out, as nothing can be learned: 1" in said
     assert "runs that failed" not in said
-    assert [is_refused(run) for run in find_failed([folder])] == [True]
+    assert [is_refused(failure_of(run)) for run in find_failed([folder])] == [True]
     assert "<td>nothing can be learned</td>" in (folder / "report.html").read_text()
     # A run of its own has failed all the same.
-    assert dpforest(["run", *table, *client, "privacy.epsilon=0.1", f"output={tmp_path / 'run'}"]) == 1
+    assert dpforest(["run", *table, *CLIENT_LEVEL, "privacy.epsilon=0.1", f"output={tmp_path / 'run'}"]) == 1
 
 
-@pytest.mark.parametrize("launcher", ["basic", "joblib"])
 def test_a_run_that_finds_its_folder_taken_has_failed_whatever_lies_there(
-    launcher: str, table: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    any_launcher: str, table: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if launcher == "joblib":
-        pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
     folder = tmp_path / "sweep"
-    client = ["strategy=boost", "rounds=1", "privacy.unit=client", "privacy.trust=local", "privacy.delta=1e-5"]
-    asked = ["privacy.epsilon=0.1,inf", f"output={folder}", "hydra.sweep.subdir=same", f"hydra/launcher={launcher}"]
-    assert dpforest(["sweep", *table, *client, *asked]) == 1
+    asked = ["privacy.epsilon=0.1,inf", f"output={folder}", "hydra.sweep.subdir=same", f"hydra/launcher={any_launcher}"]
+    assert dpforest(["sweep", *table, *CLIENT_LEVEL, *asked]) == 1
     said = capsys.readouterr().out
     assert "runs left out, as nothing can be learned: 1" in said
     assert "runs that failed: 1" in said
